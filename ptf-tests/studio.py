@@ -104,8 +104,8 @@ def python_path(checkout: Path, scratch: Path) -> Path:
     (folder / "pd_base_tests.py").write_text(WITHOUT_THRIFT)
     shutil.copy(checkout / UTILITIES / "bfruntime_client_base_tests.py", folder)
     google = Path(finsy.proto.__file__).parent
-    _generate(folder / "bfrt_grpc", [checkout / PROTO, google], ["bfruntime.proto"])
-    _generate(folder, [google], ["google/rpc/status.proto", "google/rpc/code.proto"])
+    generate(folder / "bfrt_grpc", [checkout / PROTO, google], ["bfruntime.proto"])
+    generate(folder, [google], ["google/rpc/status.proto", "google/rpc/code.proto"])
     stub = folder / "bfrt_grpc" / "bfruntime_pb2_grpc.py"
     own = "import bfruntime_pb2 as bfruntime__pb2"
     stub.write_text(stub.read_text().replace(own, f"from bfrt_grpc {own}"))
@@ -117,7 +117,7 @@ def python_path(checkout: Path, scratch: Path) -> Path:
     return folder
 
 
-def _generate(into: Path, includes: list[Path], protos: list[str]) -> None:
+def generate(into: Path, includes: list[Path], protos: list[str]) -> None:
     made = subprocess.run(
         [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{each}" for each in includes),
          f"--python_out={into}", f"--grpc_python_out={into}", *protos],

@@ -11,6 +11,7 @@ mod blocks;
 mod control;
 mod front;
 mod passes;
+mod pipes;
 mod primitives;
 
 pub(crate) use blocks::{Blocks, Gress, Half, MAX_PIPES, Requests, Tofino, place, tail};

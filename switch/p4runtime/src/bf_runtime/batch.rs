@@ -175,7 +175,7 @@ fn whole_group(
     let given = entry.data.clone().unwrap_or_default();
     let data = present.data.get_or_insert_default();
     if kind == Type::ModifyInc {
-        tables::change_members(data, &given, tables::takes_away(entry));
+        tables::change_members(data, &given, request::takes_away(entry));
     } else {
         data.fields
             .retain(|field| request::field(&given, field.field_id).is_none());

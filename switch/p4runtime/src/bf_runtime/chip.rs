@@ -4,22 +4,23 @@
 //! Those of multicast and mirroring take effect as P4Runtime's groups and clone sessions, those of the packet generator
 //! (`generator.rs`) are the generator's; the others describe ports and device, and change neither links nor traffic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use ebb_pipeline::control::Replica;
 use serde_json::{Value as Json, json};
 
+use super::connectors;
 use super::copies::Copies;
 use super::entries::change;
 use super::generator;
-use super::request::bytes_of;
+use super::request::{bytes_of, takes_away};
 use super::rows::{
     Row, Spec, answered, checked, data_column, key, key_column, number, numbers, row,
 };
-use crate::entities::Context;
+use crate::entities::{Context, GROUP_0};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
-use crate::proto::bf_runtime::table_mod_inc_flag::Type as Incremental;
 use crate::proto::bf_runtime::update::Type;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
@@ -27,12 +28,16 @@ use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
 
 const DEVICE: u32 = 0xff06_0001;
 const PORT: u32 = 0xff01_0001;
+const PORT_STAT: u32 = 0xff01_0002;
 const MGID: u32 = 0xff02_0001;
 const NODE: u32 = 0xff02_0002;
+const ECMP: u32 = 0xff02_0003;
+const LAG: u32 = 0xff02_0004;
+const PRUNE: u32 = 0xff02_0005;
 const PRE_PORT: u32 = 0xff02_0006;
 const MIRROR: u32 = 0xff04_0001;
 
-const TABLES: [Spec; 6] = [
+const TABLES: [Spec; 11] = [
     Spec {
         // The generation of the chip comes before it.
         name: "dev.device_configuration",
@@ -85,6 +90,22 @@ const TABLES: [Spec; 6] = [
         actions: &[],
         attributes: &[],
     },
+    connectors::TABLE,
+    Spec {
+        name: "$PORT_STAT",
+        id: PORT_STAT,
+        kind: "PortStat",
+        size: 256,
+        key: &[(1, "$DEV_PORT", "uint32", false)],
+        data: &[
+            (1, "$FramesReceivedOK", "uint64", false),
+            (5, "$OctetsReceivedinGoodFrames", "uint64", false),
+            (33, "$FramesTransmittedOK", "uint64", false),
+            (36, "$OctetsTransmittedwithouterror", "uint64", false),
+        ],
+        actions: &[],
+        attributes: &[],
+    },
     Spec {
         name: "$pre.mgid",
         id: MGID,
@@ -113,6 +134,36 @@ const TABLES: [Spec; 6] = [
             (2, "$MULTICAST_LAG_ID", "uint8", true),
             (3, "$DEV_PORT", "uint32", true),
         ],
+        actions: &[],
+        attributes: &[],
+    },
+    Spec {
+        name: "$pre.ecmp",
+        id: ECMP,
+        kind: "PreEcmp",
+        size: 16_777_216,
+        key: &[(1, "$MULTICAST_ECMP_ID", "uint32", false)],
+        data: &[(1, "$MULTICAST_NODE_ID", "uint32", true)],
+        actions: &[],
+        attributes: &[],
+    },
+    Spec {
+        name: "$pre.lag",
+        id: LAG,
+        kind: "PreLag",
+        size: 255,
+        key: &[(1, "$MULTICAST_LAG_ID", "uint8", false)],
+        data: &[(1, "$DEV_PORT", "uint32", true)],
+        actions: &[],
+        attributes: &[],
+    },
+    Spec {
+        name: "$pre.prune",
+        id: PRUNE,
+        kind: "PrePrune",
+        size: 288,
+        key: &[(1, "$MULTICAST_L2_XID", "uint16", false)],
+        data: &[(1, "$DEV_PORT", "uint32", true)],
         actions: &[],
         attributes: &[],
     },
@@ -163,11 +214,13 @@ const TABLES: [Spec; 6] = [
     },
 ];
 
-/// Columns of `$pre.mgid`, `$pre.node` and `$mirror.cfg` that take effect.
+/// Columns of `$PORT`, `$pre.mgid`, `$pre.node` and `$mirror.cfg` that take effect.
 mod column {
     pub const GROUP_NODES: u32 = 1;
     pub const GROUP_XID_VALID: u32 = 2;
+    pub const GROUP_XID: u32 = 3;
     pub const GROUP_ECMP: u32 = 4;
+    pub const LOOPBACK_MODE: u32 = 6;
     pub const NODE_RID: u32 = 1;
     pub const NODE_LAGS: u32 = 2;
     pub const NODE_PORTS: u32 = 3;
@@ -190,6 +243,9 @@ const STAGES: [u32; 2] = [12, 20];
 /// Ports of a pipe that lead back to ingress, of Tofino and of Tofino 2.
 const RECIRCULATION: [u32; 2] = [68, 6];
 
+/// The mode of ports that lead to their links.
+const NO_LOOPBACK: &str = "BF_LPBK_NONE";
+
 /// The port that is none.
 const NO_PORT: u16 = 511;
 
@@ -211,6 +267,8 @@ pub struct Chip {
     /// By table, then by key.
     rows: BTreeMap<u32, BTreeMap<u64, Row>>,
     ports: Vec<Port>,
+    /// Ports that no client has inserted yet, though they are there: on the chip they begin with that.
+    not_inserted: BTreeSet<u64>,
     copies: Copies,
     /// Whether the program is for Tofino 2.
     pub is_second: bool,
@@ -225,6 +283,17 @@ fn spec(table: u32, is_second: bool) -> Option<&'static Spec> {
     tables(is_second).find(|spec| spec.id == table)
 }
 
+/// Why a table has no rows; `None`: it may have some.
+fn without_rows(table: u32) -> Option<&'static str> {
+    match table {
+        PORT_STAT => Some("there are no counts of ports here; gNMI has them"),
+        ECMP => Some("there are no ECMP groups of nodes here"),
+        LAG => Some("there are no LAGs here; nodes name their ports"),
+        PRUNE => Some("exclusion by level 2 is fixed here: id n excludes port n"),
+        _ => None,
+    }
+}
+
 /// Whether a table is one of these.
 pub fn has(table: u32) -> bool {
     spec(table, true).is_some()
@@ -236,6 +305,7 @@ impl Chip {
         let mut chip = Chip {
             rows: BTreeMap::new(),
             is_second: false,
+            not_inserted: ports.iter().map(|port| port.number.into()).collect(),
             ports,
             copies: Copies::default(),
         };
@@ -311,6 +381,12 @@ impl Chip {
         if spec.key.is_empty() {
             return self.set_device(spec, kind, entry).map_err(place);
         }
+        if connectors::has(spec.id) {
+            return connectors::refuse().map_err(place);
+        }
+        if let Some(reason) = without_rows(spec.id).filter(|_| kind != Type::Delete) {
+            return Err(place(EntityError::unimplemented(reason)));
+        }
         let rows = self.rows.get(&spec.id);
         let Some(key) = key(spec, entry).map_err(place)? else {
             if kind != Type::Delete {
@@ -332,6 +408,9 @@ impl Chip {
             (Type::Delete, old) => {
                 old.ok_or_else(missing).map_err(place)?;
                 None
+            }
+            (Type::Insert, Some(old)) if spec.id == PORT && self.not_inserted.contains(&key) => {
+                Some(checked(spec, entry, old))
             }
             (Type::Insert, Some(_)) => {
                 return Err(place(EntityError::already_exists(
@@ -379,6 +458,10 @@ impl Chip {
             NODE => self.set_node(ctx, key, new.as_ref())?,
             MIRROR => set_session(ctx, key, new.as_ref())?,
             PRE_PORT => set_copy_port(ctx, key, new.as_ref())?,
+            PORT => {
+                self.not_inserted.remove(&key);
+                set_loopback(ctx, key, new.as_ref());
+            }
             _ => {}
         }
         let rows = self.rows.entry(spec.id).or_default();
@@ -395,16 +478,16 @@ impl Chip {
             self.copies.remove(group);
             return Ok(());
         };
-        let limits = [
-            (column::GROUP_ECMP, "ECMP groups of nodes"),
-            (column::GROUP_XID_VALID, "exclusion by level 1"),
-        ];
-        for (column, what) in limits {
-            if numbers(row, column).iter().any(|number| *number != 0) {
-                return Err(EntityError::unimplemented(format!(
-                    "there are no {what} here"
-                )));
+        let is_used = |column| numbers(row, column).iter().any(|number| *number != 0);
+        let missing = match ctx.pipeline.cell_bytes() {
+            _ if is_used(column::GROUP_ECMP) => Some("there are no ECMP groups of nodes here"),
+            None if is_used(column::GROUP_XID_VALID) => {
+                Some("only programs for Tofino have exclusion by level 1")
             }
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            return Err(EntityError::unimplemented(missing));
         }
         let nodes = numbers(row, column::GROUP_NODES);
         let found = |node: &u64| {
@@ -418,8 +501,12 @@ impl Chip {
             .iter()
             .map(|row| numbers(row, column::NODE_PORTS).len());
         let count = self.copies.counted(group, lengths)?;
+        let ids = exclusions(row, &found);
         let replicas = found.into_iter().flat_map(copies).collect();
         set_group(ctx, group, Some(replicas))?;
+        if let Ok(group) = u16::try_from(group) {
+            ctx.pipeline.set_exclusions(group, ids);
+        }
         self.copies.set(group, nodes, count);
         Ok(())
     }
@@ -472,6 +559,12 @@ impl Chip {
         let spec = self.spec(entry.table_id)?;
         if generator::has(spec.id) {
             return generator::read(ctx, spec, entry).map_err(|e| e.at(spec.name));
+        }
+        if connectors::has(spec.id) {
+            return connectors::read(entry, self.is_second).map_err(|e| e.at(spec.name));
+        }
+        if let Some(reason) = without_rows(spec.id).filter(|_| spec.id == PORT_STAT) {
+            return Err(EntityError::unimplemented(reason).at(spec.name));
         }
         let action = spec.actions.first().map_or(0, |(id, ..)| *id);
         let made = |key: Option<u64>, row: &Row| answered(spec, key.as_slice(), action, row);
@@ -535,9 +628,7 @@ impl Chip {
 
 /// Members of lists added, or taken away.
 fn added(spec: &Spec, entry: &bf::TableEntry, row: Row) -> Result<Row> {
-    let takes = entry
-        .table_mod_inc_flag
-        .is_some_and(|flag| flag.r#type() == Incremental::ModIncDelete);
+    let takes = takes_away(entry);
     let given = checked(spec, entry, Row::new())?;
     // Lists of a row belong together: what goes are the places of the members of the first of them.
     let mut made = row.clone();
@@ -545,7 +636,7 @@ fn added(spec: &Spec, entry: &bf::TableEntry, row: Row) -> Result<Row> {
     let first = lists.clone().find(|(id, ..)| given.contains_key(id));
     let gone = first.map_or_else(Vec::new, |(id, ..)| numbers(&given, *id));
     let places = first.map_or_else(Vec::new, |(id, ..)| numbers(&row, *id));
-    for (id, ..) in lists {
+    for (id, _, ty, _) in lists {
         let mut all = numbers(&row, *id);
         if takes {
             let stays = |place: usize| places.get(place).is_none_or(|n| !gone.contains(n));
@@ -558,11 +649,10 @@ fn added(spec: &Spec, entry: &bf::TableEntry, row: Row) -> Result<Row> {
         } else {
             all.extend(numbers(&given, *id));
         }
-        if let Some(field) = made.get_mut(id).or(given.get(id).cloned().as_mut()) {
-            let is_bool = matches!(field.value, Some(Value::BoolArrVal(_)));
+        if made.contains_key(id) || given.contains_key(id) {
             let field = bf::DataField {
                 field_id: *id,
-                value: Some(if is_bool {
+                value: Some(if *ty == "bool" {
                     Value::BoolArrVal(BoolArray {
                         val: all.iter().map(|n| *n != 0).collect(),
                     })
@@ -584,11 +674,39 @@ fn copies(node: &Row) -> impl Iterator<Item = p4::Replica> {
     ports.into_iter().map(move |port| replica(port, instance))
 }
 
+/// The ids by which level 1 excludes the copies of a group, those of its nodes.
+fn exclusions(group: &Row, nodes: &[&Row]) -> HashMap<Replica, u16> {
+    let valid = numbers(group, column::GROUP_XID_VALID);
+    let ids = numbers(group, column::GROUP_XID);
+    let of_nodes = nodes.iter().zip(valid.into_iter().zip(ids));
+    let of_nodes = of_nodes.filter(|(_, (is_valid, _))| *is_valid != 0);
+    let short = |number| u16::try_from(number).unwrap_or(u16::MAX);
+    let of_copies = of_nodes.flat_map(|(node, (_, id))| {
+        let instance = short(number(node, column::NODE_RID));
+        let ports = numbers(node, column::NODE_PORTS).into_iter();
+        ports.map(move |port| {
+            let port = short(port);
+            (Replica { port, instance }, short(id))
+        })
+    });
+    of_copies.collect()
+}
+
 fn replica(port: u64, instance: u32) -> p4::Replica {
     p4::Replica {
         instance,
         port_kind: Some(p4::replica::PortKind::Port(bytes_of(port))),
         ..p4::Replica::default()
+    }
+}
+
+/// Has a port without a link lead back to ingress, by whichever of the chip's modes.
+fn set_loopback(ctx: &mut Context, port: u64, row: Option<&Row>) {
+    let mode = row.and_then(|row| row.get(&column::LOOPBACK_MODE));
+    let mode = mode.and_then(|field| field.value.as_ref());
+    let is_looped = matches!(mode, Some(Value::StrVal(mode)) if mode != NO_LOOPBACK);
+    if let Ok(port) = u16::try_from(port) {
+        ctx.pipeline.set_loopback(port, is_looped);
     }
 }
 
@@ -614,7 +732,10 @@ fn set_copy_port(ctx: &mut Context, port: u64, row: Option<&Row>) -> Result<()> 
 
 /// Sets a group of P4Runtime; `None` deletes it.
 fn set_group(ctx: &mut Context, group: u64, replicas: Option<Vec<p4::Replica>>) -> Result<()> {
-    let multicast_group_id = u32::try_from(group).unwrap_or(u32::MAX);
+    let multicast_group_id = match group {
+        0 => GROUP_0,
+        group => u32::try_from(group).unwrap_or(u32::MAX),
+    };
     let exists = ctx.store.multicast_groups.contains_key(&multicast_group_id);
     let kind = kind(replicas.is_some(), exists);
     let entry = Replication::MulticastGroupEntry(p4::MulticastGroupEntry {

@@ -237,6 +237,7 @@ pub fn write(ctx: &mut Context, spec: &Spec, kind: Type, entry: &bf::TableEntry)
 /// The entries that an entry of a request selects.
 pub fn read(ctx: &mut Context, spec: &Spec, entry: &bf::TableEntry) -> Result<Vec<bf::TableEntry>> {
     let key = rows::keys(spec, entry)?;
+    let looped: Vec<u16> = ctx.pipeline.loopback_ports().collect();
     let generator = of(ctx)?;
     match spec.id {
         PORTS => {
@@ -247,7 +248,8 @@ pub fn read(ctx: &mut Context, spec: &Spec, entry: &bf::TableEntry) -> Result<Ve
             let known = |port| generator.ports().find(|(of, _)| *of == port);
             let rows = ports.into_iter().map(|(port, role)| {
                 let role = known(port).map_or(role, |(_, role)| role);
-                rows::answered(spec, &[port.into()], 0, &port_row(role))
+                let row = port_row(role, looped.contains(&port));
+                rows::answered(spec, &[port.into()], 0, &row)
             });
             Ok(rows.collect())
         }
@@ -305,9 +307,9 @@ fn port_number(port: u64) -> Result<u16> {
     number.ok_or_else(|| EntityError::out_of_range(format!("port {port}; allowed: 0 to 511")))
 }
 
-fn port_row(role: PortRole) -> Row {
+fn port_row(role: PortRole, leads_back: bool) -> Row {
     rows::row([
-        (port::LEADS_BACK, Value::BoolVal(false)),
+        (port::LEADS_BACK, Value::BoolVal(leads_back)),
         (port::GENERATES, Value::BoolVal(role.generates)),
         (
             port::LOOKS_FOR_PATTERNS,
@@ -319,17 +321,26 @@ fn port_row(role: PortRole) -> Row {
 
 fn write_port(ctx: &mut Context, spec: &Spec, key: &[u64], entry: &bf::TableEntry) -> Result<()> {
     let number = port_number(key[0])?;
-    let leads_back = ctx.pipeline.recirculates(number);
+    let leads_back = ctx.pipeline.is_looped(number);
+    let of_generator = match ctx.pipeline.has_flow_control() {
+        false => 64..72,
+        true => 0..8,
+    };
     let generator = of(ctx)?;
     let known = generator.ports().find(|(of, _)| *of == number);
-    let old = port_row(known.map_or(PortRole::default(), |(_, role)| role));
+    let old = port_row(
+        known.map_or(PortRole::default(), |(_, role)| role),
+        leads_back,
+    );
     let row = rows::checked(spec, entry, old)?;
     let is_set = |column| rows::number(&row, column) != 0;
-    if is_set(port::LEADS_BACK) && !leads_back {
-        return Err(EntityError::unimplemented(format!(
-            "port {number} does not lead back to ingress: here it is port 68 of each pipe, on Tofino 2 port 6"
+    if is_set(port::LEADS_BACK) && !of_generator.contains(&(number & 0x7f)) {
+        return Err(EntityError::invalid(format!(
+            "port {number} cannot lead back to ingress: ports 64 to 71 of each pipe can, on Tofino 2 ports 0 to 7;              others have $LOOPBACK_MODE"
         )));
     }
+    ctx.pipeline.set_loopback(number, is_set(port::LEADS_BACK));
+    let generator = of(ctx)?;
     generator.set_port(
         number,
         PortRole {

@@ -7,6 +7,7 @@
 mod answer;
 mod batch;
 mod chip;
+mod connectors;
 mod copies;
 mod entries;
 mod filters;

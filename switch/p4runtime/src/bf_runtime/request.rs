@@ -5,6 +5,7 @@ use crate::bytes;
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime::data_field::Value;
 use crate::proto::bf_runtime::key_field::MatchType;
+use crate::proto::bf_runtime::table_mod_inc_flag::Type as Incremental;
 use crate::proto::bf_runtime::{DataField, TableData, TableEntry, TableKey};
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
@@ -270,6 +271,13 @@ fn kept_id(table: &Table, key: Option<&TableKey>) -> Result<u32> {
 /// A number as bytes without zeros in front.
 pub fn bytes_of(number: u64) -> Vec<u8> {
     bytes::strip(&number.to_be_bytes()).to_vec()
+}
+
+/// Whether MODIFY_INC takes away: by the flag of today's clients, or by that of older ones.
+pub fn takes_away(entry: &TableEntry) -> bool {
+    let older = entry.table_mod_inc_flag;
+    entry.table_flags.is_some_and(|flags| flags.mod_del)
+        || older.is_some_and(|flag| flag.r#type() == Incremental::ModIncDelete)
 }
 
 /// A number of up to 64 bits.

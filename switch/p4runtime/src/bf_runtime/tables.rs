@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use super::answer::{exact, match_type};
 use super::entries::{change, only};
-use super::request::{self, check_fields, field_match, to_number};
+use super::request::{self, check_fields, field_match, takes_away, to_number};
 use super::schema::{Field, Key, Kind, Table, fixed};
 use crate::bytes;
 use crate::entities::{self, Context};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
-use crate::proto::bf_runtime::table_mod_inc_flag::Type as Incremental;
 use crate::proto::bf_runtime::update::Type;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
@@ -521,12 +520,6 @@ fn unpacked(table: &Table, packed: &[u8]) -> bf::TableData {
         action_id: 0,
         fields: fields.collect(),
     }
-}
-
-/// Whether MODIFY_INC takes away.
-pub fn takes_away(entry: &bf::TableEntry) -> bool {
-    let flag = entry.table_mod_inc_flag;
-    flag.is_some_and(|flag| flag.r#type() == Incremental::ModIncDelete)
 }
 
 /// MODIFY_INC of counts, which are added or taken off.

@@ -26,6 +26,7 @@ pub use cells::CellType;
 pub use direct::{entry_id, last_hit};
 pub use matching::match_kind;
 pub use plan::{Plans, TablePlan, action_of, plans};
+pub use replication::GROUP_0;
 pub use restore::{restore, restore_updates};
 pub use table_read::idle_entry;
 pub use undo::{inverse, write_all_or_nothing};

@@ -14,6 +14,8 @@ use crate::translation::Names;
 
 /// v1model: `bit<16> mcast_grp`; group 0 means no multicast.
 const MAX_GROUP: u32 = 0xffff;
+/// Group 0 of programs for Tofino, which P4Runtime cannot name.
+pub const GROUP_0: u32 = u32::MAX;
 /// BMv2's range of mirror session ids.
 const MAX_SESSION: u32 = 0x7fff;
 /// v1model: `bit<9> egress_port`.
@@ -63,12 +65,16 @@ pub fn read(
 }
 
 fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntry) -> Result<()> {
-    let id = checked_id(entry.multicast_group_id, MAX_GROUP)?;
-    let exists = ctx.store.multicast_groups.contains_key(&id.into());
+    let given = entry.multicast_group_id;
+    let id = match given {
+        GROUP_0 if ctx.pipeline.cell_bytes().is_some() => 0,
+        _ => checked_id(given, MAX_GROUP)?,
+    };
+    let exists = ctx.store.multicast_groups.contains_key(&given);
     change.check_existence(exists)?;
     if change == Change::Delete {
         ctx.pipeline.delete_multicast_group(id)?;
-        ctx.store.multicast_groups.remove(&id.into());
+        ctx.store.multicast_groups.remove(&given);
         return Ok(());
     }
     let mut entry = entry.clone();
@@ -81,7 +87,7 @@ fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntr
     if protected.iter().any(|r| !r.backups.is_empty()) {
         ctx.pipeline.protect_multicast_group(id, protected)?;
     }
-    ctx.store.multicast_groups.insert(id.into(), entry);
+    ctx.store.multicast_groups.insert(given, entry);
     Ok(())
 }
 

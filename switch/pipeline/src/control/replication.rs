@@ -4,10 +4,13 @@ use super::{CloneSession, ControlError, MatchKey, ProtectedReplica, Replica, Res
 use crate::bits::{from_bytes, ones, prefix_mask, words_for, write_words};
 use crate::{Pipeline, ValueSetId};
 
+/// The group of packets that are for none, where 0 is a group.
+const NO_GROUP: u16 = u16::MAX;
+
 impl Pipeline {
-    /// Adds a multicast group.
+    /// Adds a multicast group. Programs for Tofino have a group 0: packets that are for none have not written theirs.
     pub fn insert_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<()> {
-        if group == 0 {
+        if group == 0 && self.program.tofino().is_none() {
             return Err(ControlError::invalid(
                 "multicast group 0",
                 "0 means no multicast; groups start at 1",
@@ -18,6 +21,9 @@ impl Pipeline {
             return Err(ControlError::exists("multicast group", group));
         }
         self.state.multicast.insert(group, replicas);
+        if group == 0 {
+            self.state.tofino.no_group = NO_GROUP;
+        }
         Ok(())
     }
 
@@ -70,6 +76,10 @@ impl Pipeline {
     /// Deletes a multicast group.
     pub fn delete_multicast_group(&mut self, group: u16) -> Result<()> {
         self.state.protected.remove(&group);
+        self.state.tofino.exclusions.remove(&group);
+        if group == 0 {
+            self.state.tofino.no_group = 0;
+        }
         let removed = self.state.multicast.remove(&group).map(drop);
         removed.ok_or_else(|| ControlError::not_found("multicast group", group))
     }

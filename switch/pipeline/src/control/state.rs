@@ -216,7 +216,7 @@ impl Pipeline {
         self.state.registers.set(register, index, value.into());
     }
 
-    /// The value of a register: big-endian, as many bytes as the cell has.
+    /// The value of a register, of programs for Tofino in the first pipe: big-endian, as many bytes as the cell has.
     pub fn register_value(&self, register: RegisterId, index: u64) -> Result<Vec<u8>> {
         let r = &self.state.registers.arrays[register.index()];
         r.slot(index)
@@ -233,32 +233,40 @@ impl Pipeline {
     pub fn reset_register(&mut self, register: RegisterId, index: Option<u64>) -> Result<()> {
         let program = self.program.clone();
         let spec = &program.blueprint.registers[register.index()];
-        let array = &mut self.state.registers.arrays[register.index()];
-        match index {
-            None => *array = RegisterArray::new(spec),
-            Some(index) if index < array.size => array.reset(spec, index as u32),
-            Some(index) => return Err(out_of_range("register", &array.name, array.size, index)),
+        for array in self.in_all_pipes(register.index()) {
+            match index {
+                None => *array = RegisterArray::new(spec),
+                Some(index) if index < array.size => array.reset(spec, index as u32),
+                Some(index) => {
+                    return Err(out_of_range("register", &array.name, array.size, index));
+                }
+            }
         }
         Ok(())
     }
 
-    /// Sets the value of a register, given as big-endian bytes of any length that fit.
+    /// Sets the value of a register, of programs for Tofino in all pipes, given as big-endian bytes of any length that
+    /// fit.
     pub fn set_register_value(
         &mut self,
         register: RegisterId,
         index: u64,
         value: &[u8],
     ) -> Result<()> {
-        let r = &mut self.state.registers.arrays[register.index()];
+        let r = &self.state.registers.arrays[register.index()];
         let words = from_bytes(value, r.bits).ok_or_else(|| {
             ControlError::invalid(
                 format!("register {}", r.name),
                 format!("value {value:02x?} does not fit in {} bits", r.bits),
             )
         })?;
-        match r.slot(index) {
-            Some(slot) => slot.of_mut(&mut r.words).copy_from_slice(&words),
-            None => return Err(out_of_range("register", &r.name, r.size, index)),
+        if r.slot(index).is_none() {
+            return Err(out_of_range("register", &r.name, r.size, index));
+        }
+        for array in self.in_all_pipes(register.index()) {
+            if let Some(slot) = array.slot(index) {
+                slot.of_mut(&mut array.words).copy_from_slice(&words);
+            }
         }
         Ok(())
     }

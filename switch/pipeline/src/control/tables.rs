@@ -38,7 +38,11 @@ impl Pipeline {
             .filter(|(t, _)| *t == table)
         {
             let spec = &blueprint.registers[number];
-            self.state.registers.arrays[number].reset(spec, id.index() as u32);
+            let first = &mut self.state.registers;
+            let others = self.state.tofino.other_pipes.iter_mut();
+            for pipe in [first].into_iter().chain(others) {
+                pipe.arrays[number].reset(spec, id.index() as u32);
+            }
         }
         for &(_, number) in blueprint.direct_filters.iter().filter(|(t, _)| *t == table) {
             self.state.filters[number].reset(id.index());

@@ -1,15 +1,17 @@
 //! The blocks of a program for Tofino, the fields of intrinsic metadata, and what its deparsers ask for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ebb_units::Instant;
 
 use crate::action::{Primitive, TofinoPrimitive};
+use crate::control::Replica;
 use crate::error::LoadError;
 use crate::layout::Layout;
 use crate::outcome::QueuePause;
 use crate::program::{Emit, Next};
 use crate::slot::Place;
+use crate::stateful::Registers;
 
 /// Parts of a program for Tofino that v1model does not have.
 #[derive(Debug)]
@@ -67,7 +69,8 @@ pub(super) struct Fields {
     pub(super) deflect_on_drop: Option<Place>,
     pub(super) group_a: Option<Place>,
     pub(super) group_b: Option<Place>,
-    pub(super) exclusion: Option<Place>,
+    /// By level: what excludes copies of a group.
+    pub(super) exclusions: [Option<Place>; 2],
     pub(super) copy_to_cpu: Option<Place>,
     pub(super) rid: Option<Place>,
     pub(super) ingress_drop: Option<Place>,
@@ -106,6 +109,14 @@ pub(crate) struct Requests {
     pub cpu_port: Option<u16>,
     /// Bytes behind the metadata of packets of a port, by port; zeros for the others.
     pub port_metadata: BTreeMap<u16, Vec<u8>>,
+    /// The registers of the pipes behind the first; empty: nothing was written to any.
+    pub other_pipes: Vec<Registers>,
+    /// Ports that lead back to ingress because they are told to.
+    pub looped: BTreeSet<u16>,
+    /// The ids by which level 1 excludes copies, by group and copy; the others are never excluded by it.
+    pub exclusions: BTreeMap<u16, HashMap<Replica, u16>>,
+    /// The number of the group of packets that have none: 0, unless that is a group.
+    pub no_group: u16,
 }
 
 /// A counter of Tofino 2 that counts the bytes of a packet that leave the deparser.
@@ -175,7 +186,10 @@ impl Tofino {
                 deflect_on_drop: queueing("deflect_on_drop")?,
                 group_a: queueing("mcast_grp_a")?,
                 group_b: queueing("mcast_grp_b")?,
-                exclusion: queueing("level2_exclusion_id")?,
+                exclusions: [
+                    queueing("level1_exclusion_id")?,
+                    queueing("level2_exclusion_id")?,
+                ],
                 copy_to_cpu: queueing("copy_to_cpu")?,
                 rid: queueing("rid")?,
                 ingress_drop: known("ingress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
@@ -209,7 +223,6 @@ impl Tofino {
             fields.deflect_on_drop,
             fields.group_a,
             fields.group_b,
-            fields.exclusion,
             fields.copy_to_cpu,
             fields.rid,
             fields.ingress_drop,
@@ -220,6 +233,7 @@ impl Tofino {
         let places = single.into_iter().chain(errors).chain(fields.times);
         let places = places.chain(fields.flow_control).chain(fields.reported);
         places
+            .chain(fields.exclusions)
             .chain(fields.selectors.into_iter().flatten())
             .flatten()
     }
@@ -290,16 +304,12 @@ pub(super) fn low(bits: u32) -> u64 {
 
 impl Fields {
     /// Takes the port and the groups of a packet away.
-    pub(super) fn leave_no_way(&self, words: &mut [u64]) {
-        let none = [
-            (self.egress_port, u64::from(NO_PORT)),
-            (self.group_a, 0),
-            (self.group_b, 0),
-        ];
-        for (place, value) in none {
-            if let Some(place) = place {
-                place.set(words, value);
-            }
+    pub(super) fn leave_no_way(&self, words: &mut [u64], no_group: u16) {
+        if let Some(place) = self.egress_port {
+            place.set(words, u64::from(NO_PORT));
+        }
+        for place in [self.group_a, self.group_b].into_iter().flatten() {
+            place.set(words, u64::from(no_group));
         }
     }
 

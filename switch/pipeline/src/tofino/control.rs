@@ -1,9 +1,12 @@
 //! The control plane's and the switch's view of a pipeline for Tofino: ports, packet generators, the ghost thread.
 
+use std::collections::HashMap;
+
 use ebb_units::Instant;
 
 use super::blocks::{Fields, NO_PORT, Tofino, low};
 use crate::Pipeline;
+use crate::control::Replica;
 use crate::generator::Generator;
 use crate::outcome::*;
 use crate::packet::Packet;
@@ -44,9 +47,11 @@ impl Pipeline {
                 place.set(&mut packet.words, value);
             }
         }
-        let mut machine = self.machine(&mut packet, now);
         let pipe = &tofino.pipes[tofino.pipe_of(port)];
-        machine.interpret(|m| m.pipeline(pipe.ghost));
+        self.in_pipe(port, |pipeline| {
+            let mut machine = pipeline.machine(&mut packet, now);
+            machine.interpret(|m| m.pipeline(pipe.ghost));
+        });
         self.state.pool.recycle(packet);
     }
 
@@ -58,6 +63,14 @@ impl Pipeline {
     /// The port to which `copy_to_cpu` sends.
     pub fn cpu_port(&self) -> Option<u16> {
         self.state.tofino.cpu_port
+    }
+
+    /// Sets the ids by which `level1_exclusion_id` excludes copies of a group, which has these copies and no others.
+    pub fn set_exclusions(&mut self, group: u16, ids: HashMap<Replica, u16>) {
+        match ids.is_empty() {
+            true => self.state.tofino.exclusions.remove(&group),
+            false => self.state.tofino.exclusions.insert(group, ids),
+        };
     }
 
     /// Sets the bytes behind the metadata of packets of a port, as many as the chip has at most; none are zeros.
@@ -108,12 +121,33 @@ impl Pipeline {
     }
 
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
-    /// port 6 on Tofino 2, and the ports of a pipeline that is not the first.
+    /// port 6 on Tofino 2, the ports of a pipeline that is not the first, and those in loopback mode.
     pub fn recirculates(&self, port: u16) -> bool {
         let Some(tofino) = self.program.tofino() else {
             return false;
         };
-        port & 0x7f == tofino.recirculation_port() || port < NO_PORT && tofino.pipe_of(port) > 0
+        port & 0x7f == tofino.recirculation_port()
+            || port < NO_PORT && tofino.pipe_of(port) > 0
+            || self.state.tofino.looped.contains(&port)
+    }
+
+    /// Has a port without a link lead back to ingress, or no longer do so.
+    pub fn set_loopback(&mut self, port: u16, is_looped: bool) {
+        let ports = &mut self.state.tofino.looped;
+        match is_looped {
+            true => ports.insert(port),
+            false => ports.remove(&port),
+        };
+    }
+
+    /// The ports that lead back to ingress because they were told to.
+    pub fn loopback_ports(&self) -> impl Iterator<Item = u16> {
+        self.state.tofino.looped.iter().copied()
+    }
+
+    /// Whether a port leads back to ingress because it was told to.
+    pub fn is_looped(&self, port: u16) -> bool {
+        self.state.tofino.looped.contains(&port)
     }
 
     /// The port that leads back to ingress in the first pipe; `None` for other architectures.

@@ -34,11 +34,19 @@ impl Pipeline {
         if let Some(port) = fields.egress_port {
             port.set(&mut packet.words, u64::from(NO_PORT));
         }
+        let no_group = self.state.tofino.no_group;
+        if no_group != 0 {
+            for place in [fields.group_a, fields.group_b].into_iter().flatten() {
+                place.set(&mut packet.words, u64::from(no_group));
+            }
+        }
         let half = Half {
             pipe: tofino.pipe_of(input.ingress_port),
             gress: Gress::Ingress,
         };
-        let (error, is_written) = self.pass(now, &mut packet, half, tofino);
+        let (error, is_written) = self.in_pipe(input.ingress_port, |pipeline| {
+            pipeline.pass(now, &mut packet, half, tofino)
+        });
         if let Some(reason) = packet.requests.failed {
             return IngressOutcome::dropped(self.drop_tofino(packet, reason));
         }
@@ -79,7 +87,7 @@ impl Pipeline {
                 self.write_headers(now, &mut packet, half);
             }
             if is_dropped {
-                fields.leave_no_way(&mut packet.words);
+                fields.leave_no_way(&mut packet.words, no_group);
             }
             self.destination(packet, fields, cpu)
         };
@@ -100,7 +108,8 @@ impl Pipeline {
         let words = &packet.words;
         let port = fields.egress_port.map_or(NO_PORT, |p| p.get(words) as u16);
         let groups = [fields.group_a, fields.group_b].map(|g| Fields::get(words, g) as u16);
-        if groups == [0, 0] && cpu.is_none() {
+        let no_group = self.state.tofino.no_group;
+        if groups == [no_group; 2] && cpu.is_none() {
             return match port {
                 NO_PORT => {
                     let reason = DropReason::IngressMarkToDrop;
@@ -114,12 +123,19 @@ impl Pipeline {
             };
         }
         let rid = Fields::get(words, fields.rid) as u16;
-        let excluded = Fields::get(words, fields.exclusion) as u16;
-        let is_pruned = |r: &&Replica| excluded != 0 && r.instance == rid && r.port == excluded;
+        let [first, second] = fields.exclusions.map(|e| Fields::get(words, e) as u16);
+        let ids = &self.state.tofino.exclusions;
+        let is_pruned = |group: u16, r: &Replica| {
+            second != 0 && r.instance == rid && r.port == second
+                || ids.get(&group).and_then(|ids| ids.get(r)) == Some(&first)
+        };
         let unicast = (port != NO_PORT).then_some(Replica { port, instance: 0 });
-        let members = groups.iter().filter(|g| **g != 0);
-        let members = members.flat_map(|g| self.multicast_replicas(*g));
-        let members = members.filter(|r| !is_pruned(r)).copied();
+        let members = groups.into_iter().filter(|group| *group != no_group);
+        let members = members.flat_map(|group| {
+            let all = self.multicast_replicas(group).iter().copied();
+            let is_pruned = &is_pruned;
+            all.filter(move |r| !is_pruned(group, r))
+        });
         let cpu = cpu.map(|port| Replica { port, instance: 0 });
         let replicas = unicast.into_iter().chain(members).chain(cpu).collect();
         IngressVerdict::Copies { replicas, packet }
@@ -160,7 +176,9 @@ impl Pipeline {
             pipe: tofino.pipe_of(input.egress_port),
             gress: Gress::Egress,
         };
-        let (_, is_written) = self.pass(now, &mut packet, half, tofino);
+        let (_, is_written) = self.in_pipe(input.egress_port, |pipeline| {
+            pipeline.pass(now, &mut packet, half, tofino)
+        });
         if let Some(reason) = packet.requests.failed {
             let verdict = EgressVerdict::Dropped(self.drop_tofino(packet, reason));
             return EgressOutcome {

@@ -154,3 +154,130 @@ fn multicast_and_mirroring_take_effect_as_groups_and_sessions() {
     assert_eq!(to_queue(&tofino, 32), Err(Code::InvalidArgument));
     assert_eq!(to_queue(&tofino, 31), Ok(()));
 }
+
+#[test]
+fn a_program_for_tofino_has_group_0_and_exclusion_by_level_1() {
+    let program = Program::of("filters");
+    program.write(Type::Insert, &node(0, &[4])).unwrap();
+    program.write(Type::Insert, &node(1, &[5])).unwrap();
+    // As controllers do it: without nodes first, then node by node.
+    let empty = Value::BoolArrVal(BoolArray { val: vec![] });
+    let fields = [(1, numbers(&[])), (2, empty), (3, numbers(&[]))];
+    program
+        .write(Type::Insert, &row(GROUPS, 0, &fields))
+        .unwrap();
+    for id in [0, 1] {
+        let fields = [
+            (1, numbers(&[id])),
+            (2, flags(&[true])),
+            (3, numbers(&[0x8000 + id])),
+        ];
+        let added = row(GROUPS, 0, &fields);
+        program.write(Type::ModifyInc, &added).unwrap();
+    }
+    assert_eq!(ports(&program, u32::MAX), [4, 5]);
+    let read = program.read(row(GROUPS, 0, &[])).unwrap();
+    let fields = &read[0].data.as_ref().unwrap().fields;
+    assert_eq!(fields[1].value, Some(flags(&[true, true])));
+    assert_eq!(fields[2].value, Some(numbers(&[0x8000, 0x8001])));
+    // As today's clients take a node out.
+    let fields = [(1, numbers(&[0])), (2, flags(&[false])), (3, numbers(&[0]))];
+    let taken = bf::TableEntry {
+        table_flags: Some(bf::TableFlags {
+            mod_del: true,
+            ..bf::TableFlags::default()
+        }),
+        ..row(GROUPS, 0, &fields)
+    };
+    program.write(Type::ModifyInc, &taken).unwrap();
+    assert_eq!(ports(&program, u32::MAX), [5]);
+    let read = program.read(row(GROUPS, 0, &[])).unwrap();
+    let fields = &read[0].data.as_ref().unwrap().fields;
+    assert_eq!(fields[2].value, Some(numbers(&[0x8001])));
+    program.write(Type::Delete, &row(GROUPS, 0, &[])).unwrap();
+    assert!(ports(&program, u32::MAX).is_empty());
+    let v1model = Program::new();
+    v1model.write(Type::Insert, &node(0, &[4])).unwrap();
+    let refused = v1model.write(Type::Insert, &group(0, &[0]));
+    assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
+}
+
+#[test]
+fn lanes_of_connectors_have_their_ports_and_tables_of_what_is_missing_say_so() {
+    let program = Program::of("filters");
+    let lane = |connector: u8, lane: u8| bf::TableEntry {
+        table_id: 0xff01_0003,
+        key: key(vec![exact(1, &[connector]), exact(2, &[lane])]),
+        ..bf::TableEntry::default()
+    };
+    let read = program.read(lane(3, 2)).unwrap();
+    let field = &read[0].data.as_ref().unwrap().fields[0];
+    assert_eq!(field.value, Some(bytes(&[0, 0, 0, 10])));
+    assert_eq!(program.read(lane(0, 0)).unwrap_err().code, Code::NotFound);
+    let written = program.write(Type::Insert, &lane(3, 2));
+    assert_eq!(written.unwrap_err().code, Code::InvalidArgument);
+    let all = bf::TableEntry {
+        table_id: 0xff01_0003,
+        ..bf::TableEntry::default()
+    };
+    assert_eq!(program.read(all).unwrap().len(), 256);
+    for missing in [0xff01_0002, 0xff02_0003, 0xff02_0004, 0xff02_0005] {
+        let refused = program.write(Type::Insert, &row(missing, 1, &[]));
+        assert_eq!(refused.unwrap_err().code, Code::Unimplemented);
+    }
+}
+
+#[test]
+fn a_port_with_an_interface_may_be_inserted_once() {
+    let program = Program::new();
+    let port = |number, speed: &str| row(0xff01_0001, number, &[(1, Value::StrVal(speed.into()))]);
+    let insert = |number, speed| program.write(Type::Insert, &port(number, speed));
+    insert(3, "BF_SPEED_25G").unwrap();
+    let again = insert(3, "BF_SPEED_10G").unwrap_err();
+    assert_eq!(again.code, Code::AlreadyExists);
+    let read = program.read(row(0xff01_0001, 3, &[])).unwrap();
+    let fields = &read[0].data.as_ref().unwrap().fields;
+    assert_eq!(fields[0].value, Some(Value::StrVal("BF_SPEED_25G".into())));
+    program
+        .write(Type::Modify, &port(0, "BF_SPEED_25G"))
+        .unwrap();
+    assert_eq!(
+        insert(0, "BF_SPEED_25G").unwrap_err().code,
+        Code::AlreadyExists
+    );
+}
+
+#[test]
+fn ports_lead_back_to_ingress_where_a_client_wants_it() {
+    let program = Program::of("filters");
+    let leads_back = |port| {
+        let of = program
+            .forwarding
+            .with_detached(Instant::ZERO, |ctx| ctx.pipeline.recirculates(port));
+        of.unwrap()
+    };
+    let mode = |mode: &str| row(0xff01_0001, 128, &[(6, Value::StrVal(mode.into()))]);
+    assert!(!leads_back(128));
+    program
+        .write(Type::Insert, &mode("BF_LPBK_MAC_NEAR"))
+        .unwrap();
+    assert!(leads_back(128));
+    program.write(Type::Modify, &mode("BF_LPBK_NONE")).unwrap();
+    assert!(!leads_back(128));
+    program.write(Type::Modify, &mode("BF_LPBK_PIPE")).unwrap();
+    program
+        .write(Type::Delete, &row(0xff01_0001, 128, &[]))
+        .unwrap();
+    assert!(!leads_back(128));
+    // Those of packet generators have a table of their own.
+    let generator = |port, enabled| row(0xff03_0001, port, &[(1, Value::BoolVal(enabled))]);
+    program.write(Type::Insert, &generator(192, true)).unwrap();
+    assert!(leads_back(192));
+    let read = program.read(row(0xff03_0001, 192, &[])).unwrap();
+    let field = &read[0].data.as_ref().unwrap().fields[0];
+    assert_eq!(field.value, Some(Value::BoolVal(true)));
+    program.write(Type::Modify, &generator(192, false)).unwrap();
+    assert!(!leads_back(192));
+    let refused = program.write(Type::Modify, &generator(130, true));
+    assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
+}

@@ -105,7 +105,7 @@ fn what_the_generator_cannot_do_is_refused_and_changes_nothing() {
     assert_eq!(code(&with(&row(PORTS, 512), 0, &[])), Code::OutOfRange);
     assert_eq!(
         code(&with(&row(PORTS, 5), 0, &[(1, Value::BoolVal(true))])),
-        Code::Unimplemented
+        Code::InvalidArgument
     );
     assert_eq!(code(&with(&place(16380, 8), 0, &[])), Code::OutOfRange);
     assert_eq!(
