@@ -132,7 +132,7 @@ def test_a_stored_result_that_was_cut_short_is_named(
 
 @pytest.mark.parametrize("command", ["ebb-ctl", "ebb-sim", "ebb-lab", "ebb-experiment"])
 def test_help_on_a_full_disk_is_a_line(command: str) -> None:
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         said = subprocess.run(
             [Path(sys.executable).parent / command, "--help"],
             stdout=full,

@@ -120,6 +120,20 @@ def test_frames_pass_a_program_of_each_architecture_on_time(folder: Path) -> Non
 
 
 @needs_compiler
+def test_the_wire_costs_each_link_as_much(folder: Path) -> None:
+    arrived: list[int] = []
+    ports = {"ports": {"queue": [{"id": 0}, {"id": 31}], "frame_overhead_bytes": 24}}
+    program = {switch: spec | ports for switch, spec in PAIR["program"].items()}
+    with lab_of(folder, program=program) as lab:
+        lab.attach("h2", lambda now, _: arrived.append(now))
+        lab.send("h1", FRAME)
+        lab.send("h1", FRAME)
+        lab.run(1_000_000)
+    # 124 bytes take 992 ns.
+    assert arrived == [3 * (992 + 500), 3 * (992 + 500) + 992]
+
+
+@needs_compiler
 def test_a_host_answers_at_the_multiple_and_calls_come_in_order(folder: Path) -> None:
     events: list[tuple[str, int]] = []
 
@@ -215,6 +229,15 @@ def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
         ({"program": {"s1": {"json": "a"}}}, "give json and p4info together"),
         ({"program": {"s1": {"json": "a", "p4info": "b", "arch": "tna"}}}, "arch, include and"),
         ({"program": {"s1": {"p4": "a", "arch": "pna"}}}, "arch"),
+        (
+            {
+                "program": {
+                    "s1": {"p4": "a"},
+                    "s2": {"p4": "a", "ports": {"frame_overhead_bytes": 24}},
+                }
+            },
+            "must be the same at all switches: s1 0, s2 24",
+        ),
         ({"reaction_ns": 0}, "reaction_ns"),
         ({"reation_ns": 5}, "reation_ns"),
         ({"link": []}, "host"),

@@ -66,6 +66,21 @@ class LabSpec(Spec):
     reaction_ns: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
     """Hosts react to what has arrived at multiples of this time, ns."""
 
+    @property
+    def frame_overhead_bytes(self) -> int:
+        """Bytes that a frame costs on any link beyond its own."""
+        ports = [each.ports or PortParameters() for each in self.program.values()]
+        return ports[0].frame_overhead_bytes
+
+    @model_validator(mode="after")
+    def _same_links(self) -> LabSpec:
+        ports = {name: each.ports or PortParameters() for name, each in self.program.items()}
+        overheads = {name: each.frame_overhead_bytes for name, each in ports.items()}
+        if len(set(overheads.values())) > 1:
+            said = ", ".join(f"{name} {bytes_}" for name, bytes_ in overheads.items())
+            raise ValueError(f"frame_overhead_bytes must be the same at all switches: {said}")
+        return self
+
 
 def read(path: Path) -> tuple[Topology, LabSpec]:
     """The topology and the programs of a file. Raises `InputError` for what is wrong in it."""

@@ -168,8 +168,10 @@ class Lab:
     def _network(self, programs: dict[str, Compiled]) -> Line:
         """Content of the network file."""
         topology = self.topology
+        overhead = self._spec.frame_overhead_bytes
         return {
             "transport": "ndp",  # of hosts that are not external: there is none
+            "params": {"nic": {"frame_overhead_bytes": overhead}},
             "seed": 1,
             "reaction_ns": self._spec.reaction_ns,
             "switches": [self._switch(each, programs[each.name]) for each in topology.switches],

@@ -1,7 +1,7 @@
 //! Reading configuration files: TOML from humans, JSON from programs, by extension.
 
-use std::{fs, io};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ebb_traffic_manager::TrafficManagerConfig;
 use serde::de::DeserializeOwned;

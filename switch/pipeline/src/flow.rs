@@ -112,7 +112,7 @@ impl Machine<'_> {
             .tables
             .hit(table, words, seen, &mut state.key, &mut state.masked_key);
         if let Some((m, meter)) = state.tables.meter(table, entry) {
-            let bytes = bytes.saturating_sub(u64::from(m.adjust));
+            let bytes = bytes.saturating_add_signed(i64::from(m.adjust));
             let colour = meter.colour(m.unit, bytes, self.now);
             store(words, m.target, i128::from(colour));
         }

@@ -201,7 +201,7 @@ impl Machine<'_> {
                 let bytes = u64::from(self.packet.ingress_length);
                 let meters = &mut self.state.meters[*meter as usize];
                 if let Some(cell) = meters.cells.get_mut(i) {
-                    let bytes = bytes.saturating_sub(u64::from(meters.adjust));
+                    let bytes = bytes.saturating_add_signed(i64::from(meters.adjust));
                     let colour = cell.colour(meters.unit, bytes, self.now);
                     self.store(to, i128::from(colour), data);
                 }

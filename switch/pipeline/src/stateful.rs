@@ -200,8 +200,8 @@ pub(crate) struct MeterSpec {
     pub array: ArraySpec,
     /// Unit of its rates and bursts.
     pub unit: MeterUnit,
-    /// Bytes of each packet that it leaves out.
-    pub adjust: u32,
+    /// Bytes that it adds to the length of each packet.
+    pub adjust: i32,
 }
 
 /// A meter array.
@@ -211,8 +211,8 @@ pub(crate) struct Meters {
     pub name: Arc<str>,
     /// Unit that it counts.
     pub unit: MeterUnit,
-    /// Bytes of each packet that it leaves out.
-    pub adjust: u32,
+    /// Bytes that it adds to the length of each packet.
+    pub adjust: i32,
     /// Its meters.
     pub cells: Vec<Meter>,
 }

@@ -86,6 +86,9 @@ pub fn write(
             state.set_attribute(table, attribute, scope.pipe())?;
             return match &attribute.attribute {
                 Some(Attribute::IdleTable(_)) => state.set_clock(ctx, table),
+                Some(Attribute::ByteCountAdj(adjust)) => {
+                    tables::adjust_meters(ctx, table, adjust.byte_count_adjust)
+                }
                 _ => Ok(()),
             };
         }

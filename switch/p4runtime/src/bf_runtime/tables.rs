@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::answer::{exact, match_type};
 use super::entries::{change, only};
 use super::request::{self, check_fields, field_match, takes_away, to_number};
-use super::schema::{Field, Key, Table, fixed};
+use super::schema::{Field, Key, Kind, Table, fixed};
 use crate::bytes;
 use crate::entities::{self, Context};
 use crate::error::{EntityError, Result};
@@ -267,6 +267,17 @@ pub fn key_mask(ctx: &Context, table: &Table) -> Result<bf::DynKeyMask> {
     Ok(bf::DynKeyMask {
         fields: fields.collect(),
     })
+}
+
+/// Sets how many bytes the meters of a table add to the length of each packet: one number, in all pipes.
+pub fn adjust_meters(ctx: &mut Context, table: &Table, bytes: i32) -> Result<()> {
+    if table.kind == Kind::Match {
+        let id = ctx.table(table.p4_id())?.1.id;
+        return Ok(ctx.pipeline.adjust_direct_meter(id, bytes)?);
+    }
+    let meter = ctx.pipeline.meter(plain_name(ctx, table))?;
+    ctx.pipeline.adjust_meter(meter, bytes);
+    Ok(())
 }
 
 /// Sets a parameter of register actions.

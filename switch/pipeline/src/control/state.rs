@@ -98,6 +98,23 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Sets how many bytes the meters of an array add to the length of each packet, in place of what the program says.
+    pub fn adjust_meter(&mut self, meter: MeterId, bytes: i32) {
+        self.state.meters[meter.index()].adjust = bytes;
+    }
+
+    /// Sets how many bytes the meters of the entries of a table add to the length of each packet, in place of what the
+    /// program says.
+    pub fn adjust_direct_meter(&mut self, table: TableId, bytes: i32) -> Result<()> {
+        let table = &mut self.state.tables[table.index()];
+        let Some(meter) = &mut table.meter else {
+            let name = format!("table {}", table.spec.name);
+            return Err(ControlError::invalid(name, "its entries have no meters"));
+        };
+        meter.adjust = bytes;
+        Ok(())
+    }
+
     /// How many packets a meter has coloured.
     pub fn meter_counts(&self, meter: MeterId, index: u64) -> Result<MeterCounts> {
         let m = &self.state.meters[meter.index()];

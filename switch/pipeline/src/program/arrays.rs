@@ -97,7 +97,7 @@ fn meters(
         meters.push(MeterSpec {
             array: array(&m.name, m.size),
             unit: unit(m.unit),
-            adjust: m.adjust_bytes,
+            adjust: m.adjust_bytes.cast_signed().wrapping_neg(),
         });
     }
     Ok(meters)

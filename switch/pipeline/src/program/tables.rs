@@ -277,7 +277,7 @@ impl Builder<'_> {
                 })?;
                 Some(DirectMeter {
                     unit: unit(m.unit),
-                    adjust: m.adjust_bytes,
+                    adjust: m.adjust_bytes.cast_signed().wrapping_neg(),
                     target: self.layout.slot(target)?,
                 })
             }

@@ -78,8 +78,8 @@ impl TableSpec {
 pub(crate) struct DirectMeter {
     /// Unit that it counts.
     pub unit: crate::control::MeterUnit,
-    /// Bytes of each packet that it leaves out.
-    pub adjust: u32,
+    /// Bytes that it adds to the length of each packet.
+    pub adjust: i32,
     /// The field that gets the colour.
     pub target: Slot,
 }

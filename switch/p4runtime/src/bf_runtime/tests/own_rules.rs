@@ -325,3 +325,54 @@ fn a_value_set_of_tofino_compares_under_masks() {
     };
     assert_eq!([0x1f, 0x20].map(is_known), [true, false]);
 }
+
+/// The client says what the frame costs on the wire besides its bytes, or which of its bytes do not count.
+#[test]
+fn meters_add_to_the_length_of_packets_as_their_table_says() {
+    use bf::table_attribute::Attribute;
+    let program = Program::new();
+    let adjust = |table: &str, bytes: i32| {
+        let attribute = Attribute::ByteCountAdj(bf::ByteCountAdj {
+            byte_count_adjust: bytes,
+        });
+        let entity = Entity::TableAttribute(bf::TableAttribute {
+            table_id: program.entry(table).table_id,
+            attribute: Some(attribute),
+        });
+        program.update(Type::Insert, entity)
+    };
+    // The bytes that the meter of the port and that of the entry have counted once a packet of ARP was there.
+    let counted = || {
+        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let input = IngressInput {
+                ingress_port: 1,
+                packet_id: 1,
+                instance_type: 0,
+                preserved: None,
+                deflect: None,
+            };
+            let mut frame = vec![0; 60];
+            frame[12..14].copy_from_slice(&[0x08, 0x06]);
+            ctx.pipeline.ingress(Instant::ZERO, frame, &input);
+            let pipeline = &ctx.pipeline;
+            let of_port = pipeline.meter("MyIngress.port_meter").unwrap();
+            let preset = pipeline.table("MyIngress.preset").unwrap();
+            let entry = pipeline.entries(preset).next().unwrap();
+            [
+                pipeline.meter_counts(of_port, 1).unwrap(),
+                pipeline.entry_meter(preset, Some(entry.id)).1,
+            ]
+            .map(|counts| counts.iter().map(|count| count.bytes).sum::<u64>())
+        });
+        of.unwrap()
+    };
+    assert_eq!(counted(), [60, 60]);
+    adjust("port_meter", 25).unwrap();
+    adjust("preset", -10).unwrap();
+    assert_eq!(counted(), [60 + 85, 60 + 50]);
+    adjust("port_meter", -100).unwrap();
+    adjust("preset", 0).unwrap();
+    assert_eq!(counted(), [145, 110 + 60]);
+    let refused = adjust("bridge", 1).unwrap_err();
+    assert_eq!(refused.code, Code::InvalidArgument, "{refused}");
+}
