@@ -62,10 +62,9 @@ from ndp_tna_setup import (  # noqa: E402
     QUEUE_PRIORITY,
     Port,
     Program,
-    client_of,
 )
 from run import RunError  # noqa: E402
-from studio import CLIENT, python_path  # noqa: E402
+from studio import CLIENT, client_of, python_path  # noqa: E402
 from studio import VARIABLE as STUDIO_VARIABLE  # noqa: E402
 
 VARIABLE = "EBB_NDP_TNA"

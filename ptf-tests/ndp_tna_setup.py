@@ -9,10 +9,7 @@ configuration of the lab.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -52,16 +49,6 @@ class Port:
     rate_kbps: int
     """Rate of the meter for what leaves by the port."""
     burst_kbits: int
-
-
-def client_of(modules: Path) -> ModuleType:
-    """P4 Studio's client, from the folder that `studio.python_path` makes."""
-    sys.path.insert(0, str(modules))
-    google = importlib.import_module("google")
-    google.__path__ = [*google.__path__, str(modules / "google")]
-    client = importlib.import_module("bfrt_grpc.client")
-    client.logger.setLevel("WARNING")
-    return client
 
 
 class Program:

@@ -14,6 +14,7 @@ run was impossible.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import finsy.proto
 
@@ -115,6 +117,17 @@ def python_path(checkout: Path, scratch: Path) -> Path:
         + LOAD_BYTES
     )
     return folder
+
+
+def client_of(modules: Path) -> ModuleType:
+    """P4 Studio's client, in this process, from the folder that `python_path` makes."""
+    sys.path.insert(0, str(modules))
+    # Other parts of this package are installed, and would hide these.
+    google = importlib.import_module("google")
+    google.__path__ = [*google.__path__, str(modules / "google")]
+    client = importlib.import_module("bfrt_grpc.client")
+    client.logger.setLevel("WARNING")
+    return client
 
 
 def generate(into: Path, includes: list[Path], protos: list[str]) -> None:

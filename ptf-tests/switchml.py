@@ -208,10 +208,8 @@ class Control:
         place.mkdir(parents=True)
         (place / "tofino").symlink_to(client)
         os.environ["SDE_INSTALL"] = str(scratch / "sde")
-        sys.path[:0] = [str(checkout / CONTROLLER), str(made), str(client)]
-        # Other parts of this package are installed, and would hide these.
-        google: Any = importlib.import_module("google")
-        google.__path__ = [*google.__path__, str(client / "google")]
+        studio.client_of(client)
+        sys.path[:0] = [str(checkout / CONTROLLER), str(made)]
         # Another module is called like this one.
         path = checkout / CONTROLLER / "switchml.py"
         spec = importlib.util.spec_from_file_location("switchml_controller", path)
