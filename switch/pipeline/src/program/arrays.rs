@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use ebb_bmv2_json as json;
 
+use super::architecture::Architecture;
 use crate::bits::words_for;
 use crate::control::MeterUnit;
 use crate::error::LoadError;
@@ -12,6 +13,7 @@ use crate::ids::TableId;
 use crate::layout::MAX_FIELD_BITS;
 use crate::names::Names;
 use crate::stateful::{ArraySpec, Meter, MeterSpec, RegisterRef, RegisterSpec};
+use crate::tofino::PIPES;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -108,6 +110,10 @@ fn registers(
     names: &mut Names,
     memory: &mut Memory,
 ) -> Result<Vec<RegisterSpec>> {
+    let pipes = match Architecture::of(source)? {
+        Architecture::Tofino(_) => PIPES,
+        Architecture::V1model | Architecture::Psa => 1,
+    };
     let mut registers = Vec::new();
     for r in &source.register_arrays {
         if r.bitwidth > MAX_FIELD_BITS {
@@ -120,7 +126,7 @@ fn registers(
             ));
         }
         let bytes = words_for(r.bitwidth) * size_of::<u64>();
-        memory.take("register array", &r.name, (r.size, bytes))?;
+        memory.take("register array", &r.name, (r.size, bytes * pipes))?;
         let register = RegisterRef {
             number: registers.len() as u32,
             bits: r.bitwidth,

@@ -4,12 +4,13 @@ use crate::Pipeline;
 use crate::stateful::{RegisterArray, Registers};
 
 /// Pipes of a chip.
-const PIPES: usize = 4;
+pub(crate) const PIPES: usize = 4;
 /// Bits of the number of a port in its pipe.
 const PORT_BITS: u32 = 7;
 
 impl Pipeline {
     /// Does something with the registers of the pipe of a port in the place of those of the first pipe.
+    #[inline]
     pub(super) fn in_pipe<R>(&mut self, port: u16, f: impl FnOnce(&mut Pipeline) -> R) -> R {
         let pipe = usize::from(port >> PORT_BITS);
         if pipe == 0 {
