@@ -235,7 +235,6 @@ class Control:
             warnings.simplefilter("ignore", DeprecationWarning)
             asyncio.set_event_loop(asyncio.new_event_loop())
             theirs.setup("switchml", SWITCH_MAC, SWITCH_IP, ip, int(port), str(ports), True)
-        theirs.grpc_server.reset = lambda: None
         theirs.grpc_server.ctrl = theirs
         return cls(theirs, importlib.import_module("switchml_pb2"))
 
