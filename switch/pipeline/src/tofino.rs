@@ -15,4 +15,3 @@ mod pipes;
 mod primitives;
 
 pub(crate) use blocks::{Blocks, Gress, Half, MAX_PIPES, Requests, Tofino, place, tail};
-pub(crate) use pipes::PIPES;

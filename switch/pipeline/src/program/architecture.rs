@@ -38,6 +38,14 @@ impl Architecture {
         }
     }
 
+    /// How many pipes have registers for themselves.
+    pub fn pipes(self) -> usize {
+        match self {
+            Architecture::Tofino(_) => MAX_PIPES,
+            Architecture::V1model | Architecture::Psa => 1,
+        }
+    }
+
     /// Where inputs of hashes that are no whole bytes are filled up. P4 Studio and p4c's back end for Tofino have it in
     /// the library that makes the chip's matrices of a CRC, which extends the input with zeros above its highest bit.
     pub fn filled(self) -> Filled {

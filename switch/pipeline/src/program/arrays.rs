@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use ebb_bmv2_json as json;
 
-use super::architecture::Architecture;
 use crate::bits::words_for;
 use crate::control::MeterUnit;
 use crate::error::LoadError;
@@ -13,7 +12,6 @@ use crate::ids::TableId;
 use crate::layout::MAX_FIELD_BITS;
 use crate::names::Names;
 use crate::stateful::{ArraySpec, Meter, MeterSpec, RegisterRef, RegisterSpec};
-use crate::tofino::PIPES;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -32,12 +30,13 @@ pub(super) struct Specs {
 }
 
 impl Arrays {
-    pub fn load(source: &json::Program) -> Result<Arrays> {
+    /// The arrays of a program whose registers there are several of, one for each pipe.
+    pub fn load(source: &json::Program, pipes: usize) -> Result<Arrays> {
         let (mut names, mut memory) = (Names::default(), Memory::default());
         let specs = Specs {
             counters: counters(source, &mut names, &mut memory)?,
             meters: meters(source, &mut names, &mut memory)?,
-            registers: registers(source, &mut names, &mut memory)?,
+            registers: registers(source, pipes, &mut names, &mut memory)?,
             filters: filters(source, &mut names, &mut memory)?,
         };
         Ok(Arrays { names, specs })
@@ -107,13 +106,10 @@ fn meters(
 
 fn registers(
     source: &json::Program,
+    pipes: usize,
     names: &mut Names,
     memory: &mut Memory,
 ) -> Result<Vec<RegisterSpec>> {
-    let pipes = match Architecture::of(source)? {
-        Architecture::Tofino(_) => PIPES,
-        Architecture::V1model | Architecture::Psa => 1,
-    };
     let mut registers = Vec::new();
     for r in &source.register_arrays {
         if r.bitwidth > MAX_FIELD_BITS {

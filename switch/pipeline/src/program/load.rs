@@ -27,7 +27,8 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     check_ids(source)?;
     let layout = Layout::load(source, shortcuts)?;
     let standard = StandardMetadata::load(&layout)?;
-    let Arrays { mut names, specs } = Arrays::load(source)?;
+    let architecture = Architecture::of(source)?;
+    let Arrays { mut names, specs } = Arrays::load(source, architecture.pipes())?;
     let mut calculations = calculations(source, &layout, &mut names)?;
     let compiler = ActionCompiler {
         layout: &layout,
@@ -35,7 +36,6 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     };
     let actions = source.actions.iter().map(|a| compiler.action(a));
     let actions = actions.collect::<Result<Vec<_>>>()?;
-    let architecture = Architecture::of(source)?;
     let value_set_names = numbered(source.parse_vsets.iter().map(|set| &set.name));
     let mut value_set_fields = vec![Vec::new(); source.parse_vsets.len()];
     let mut loader = ParserLoader {

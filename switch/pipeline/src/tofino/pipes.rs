@@ -1,10 +1,9 @@
 //! The pipes of the chip: each has the registers of its program for itself.
 
+use super::blocks::MAX_PIPES;
 use crate::Pipeline;
 use crate::stateful::{RegisterArray, Registers};
 
-/// Pipes of a chip.
-pub(crate) const PIPES: usize = 4;
 /// Bits of the number of a port in its pipe.
 const PORT_BITS: u32 = 7;
 
@@ -58,6 +57,6 @@ impl Pipeline {
         let new = |_| Registers {
             arrays: specs.iter().map(RegisterArray::new).collect(),
         };
-        self.state.tofino.other_pipes = (1..PIPES).map(new).collect();
+        self.state.tofino.other_pipes = (1..MAX_PIPES).map(new).collect();
     }
 }
