@@ -12,6 +12,7 @@ use ebb_units::{Duration, Instant};
 use crate::asking::{Ask, Asking};
 use crate::client::Fetch;
 use crate::disk::{Disk, keep};
+use crate::limits::MAX_TRACT_BYTES;
 use crate::locator::MAX_NAMED;
 use crate::message::{Cursor, Duty, Identity, Progress, ReplicaRequest, Reply, Request};
 use crate::name::{Digest, Stamp, TractName};
@@ -20,8 +21,6 @@ use crate::name::{Digest, Stamp, TractName};
 const BEAT: Duration = Duration::from_secs(1);
 /// So many results of a repair are told at once.
 const TOLD_AT_ONCE: usize = 64;
-/// Longest tract.
-const MAX_TRACT_BYTES: u64 = 64 << 20;
 
 /// Something that is to be done for a replica.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -166,6 +166,15 @@ fn a_commit_counts_replicas_of_the_row_as_it_is() {
         desk.commit("a", write, many),
         Reply::Refused { .. }
     ));
+    // Lengths that add up to more than a number holds.
+    let endless = Stored {
+        bytes: u64::MAX,
+        ..stored(row)
+    };
+    assert!(matches!(
+        desk.commit("a", write, vec![endless; 4]),
+        Reply::Refused { .. }
+    ));
     // One of the row is silent, and another server takes its place.
     desk.wait(9);
     for server in SERVERS

@@ -283,6 +283,12 @@ impl<S: Storage> HostApplication<S> {
             let message = format!("another client listens on port {port} for {transport}");
             return Err(Error::new(ErrorCode::InUse, message));
         }
+        let most = self.limits.listeners_per_client;
+        let own = self.listeners.values().filter(|l| l.client == client);
+        if own.count() >= most {
+            let message = format!("this client listens on {most} ports, and may on no more");
+            return Err(Error::new(ErrorCode::TooMany, message));
+        }
         engine
             .listen(transport, port)
             .map_err(|error| Error::new(ErrorCode::InUse, error))?;

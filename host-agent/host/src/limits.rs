@@ -24,6 +24,10 @@ pub struct Limits {
     pub known: usize,
     /// Transfers that one client may have open.
     pub transfers_per_client: usize,
+    /// Objects that one client may offer.
+    pub offers_per_client: usize,
+    /// Ports that one client may listen on: each is looked for in every packet.
+    pub listeners_per_client: usize,
     /// How long an application may think about an object that was announced.
     pub decision: Duration,
     /// How long a fetch waits for its first byte unless it says otherwise: the server may have to
@@ -43,6 +47,8 @@ impl Limits {
         memory: Duration::from_millis(60_000),
         known: 65_536,
         transfers_per_client: 4096,
+        offers_per_client: 4096,
+        listeners_per_client: 256,
         decision: Duration::from_millis(30_000),
         patience: Duration::from_millis(60_000),
     };
@@ -59,6 +65,8 @@ impl Limits {
         memory: Duration::ZERO,
         known: 0,
         transfers_per_client: usize::MAX,
+        offers_per_client: usize::MAX,
+        listeners_per_client: usize::MAX,
         ..Limits::CAREFUL
     };
 }

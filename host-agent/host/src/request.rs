@@ -137,13 +137,18 @@ pub struct Error {
     pub message: String,
 }
 
+/// The most characters of the message of an [`Error`], which may quote a request of 64 KiB.
+const MAX_MESSAGE_CHARACTERS: usize = 1024;
+
 impl Error {
-    /// A failure of this kind.
+    /// A failure of this kind. A long message is cut.
     pub fn new(code: ErrorCode, message: impl ToString) -> Self {
-        Error {
-            code,
-            message: message.to_string(),
+        let mut message = message.to_string();
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE_CHARACTERS) {
+            message.truncate(end);
+            message.push_str("..");
         }
+        Error { code, message }
     }
 }
 
@@ -165,4 +170,19 @@ pub enum ErrorCode {
     NotPossible,
     /// The source or the sink cannot be used.
     Io,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_in_a_short_message_however_long_the_request_was() {
+        let message = "é".repeat(60_000);
+        let error = Error::new(ErrorCode::BadRequest, message);
+        assert_eq!(error.message.chars().count(), MAX_MESSAGE_CHARACTERS + 2);
+        assert!(error.message.ends_with("é.."));
+        let message = "x".repeat(MAX_MESSAGE_CHARACTERS);
+        assert_eq!(Error::new(ErrorCode::Io, &message).message, message);
+    }
 }

@@ -36,7 +36,7 @@ impl<S: Storage> HostApplication<S> {
     ) -> Result<(), Error> {
         let call = &mut Call { now, engine };
         self.check_room(client)?;
-        self.check_offered(&name)?;
+        self.check_offered(client, &name)?;
         let preparation = Preparation {
             client: Some(client),
             request,
@@ -51,10 +51,20 @@ impl<S: Storage> HostApplication<S> {
         Ok(())
     }
 
-    fn check_offered(&self, name: &str) -> Result<(), Error> {
+    /// Whether a client may offer an object of this name.
+    fn check_offered(&self, client: ClientId, name: &str) -> Result<(), Error> {
         if self.offers.contains_key(name) {
             let message = format!("`{}` is offered already", printable(name));
             return Err(Error::new(ErrorCode::InUse, message));
+        }
+        let most = self.limits.offers_per_client;
+        let own = self
+            .offers
+            .values()
+            .filter(|offered| offered.client == client);
+        if own.count() >= most {
+            let message = format!("this client offers {most} objects, and no more may be");
+            return Err(Error::new(ErrorCode::TooMany, message));
         }
         Ok(())
     }
@@ -71,7 +81,7 @@ impl<S: Storage> HostApplication<S> {
         };
         let name = envelope.header().name.clone();
         // Another client may have been faster.
-        let result = self.check_offered(&name).map(|()| {
+        let result = self.check_offered(client, &name).map(|()| {
             self.offers.insert(name, Offered { client, envelope });
             None
         });

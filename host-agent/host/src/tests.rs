@@ -14,7 +14,8 @@ use crate::environment::{
     ClientId, Content, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
 };
 use crate::{
-    Engine, Error, ErrorCode, FetchObject, HostApplication, Limits, Notice, Output, Peer, Ports,
+    Engine, Error, ErrorCode, FetchObject, HostApplication, Limits, Listen, Notice, Output, Peer,
+    Ports,
 };
 
 const CLIENT: ClientId = 7;
@@ -316,6 +317,45 @@ fn a_client_has_a_bounded_number_of_transfers() {
         (bed.host.next_deadline(), bed.host.open_transfers.sum()),
         (None, 0)
     );
+}
+
+#[test]
+fn a_client_has_a_bounded_number_of_offers_and_listeners_and_others_have_their_own() {
+    let limits = Limits {
+        offers_per_client: 2,
+        listeners_per_client: 1,
+        ..Limits::CAREFUL
+    };
+    // It offers one object already.
+    let mut bed = Bed::new(limits);
+    let mut offer = |client, name: &str| {
+        let from = (client, 1);
+        let asked = bed
+            .host
+            .offer(at(0), from, name.into(), (), &mut bed.engine);
+        asked.map_err(|error| error.code)
+    };
+    assert_eq!(offer(CLIENT, "y"), Ok(()));
+    assert_eq!(offer(CLIENT, "z"), Err(ErrorCode::TooMany));
+    assert_eq!(offer(CLIENT + 1, "z"), Ok(()));
+    bed.host.withdraw(CLIENT, "y").unwrap();
+    let listen = |bed: &mut Bed, client, port| {
+        let listen = Listen {
+            transport: TransportKind::Ndp,
+            port,
+            listening: (),
+            announce: false,
+            progress: false,
+        };
+        let asked = bed.host.listen(client, listen, &mut bed.engine);
+        asked.map_err(|error| error.code)
+    };
+    let first = listen(&mut bed, CLIENT, 9000).unwrap();
+    assert_eq!(listen(&mut bed, CLIENT, 9001), Err(ErrorCode::TooMany));
+    listen(&mut bed, CLIENT + 1, 9001).unwrap();
+    let ended = bed.host.unlisten(at(0), CLIENT, first, &mut bed.engine);
+    assert_eq!(ended, Ok(()));
+    listen(&mut bed, CLIENT, 9002).unwrap();
 }
 
 #[test]

@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
+import pty
+import resource
 import signal
 import socket
 import subprocess
@@ -398,6 +400,64 @@ def test_a_port_nobody_listens_on_is_free_again(hosts: list[Host]) -> None:
                 transfer = sender.start_send(b"z", to, name="z", scheme=scheme)
                 assert listener.get(SECONDS).read(SECONDS) == b"z"
                 transfer.wait(SECONDS)
+
+
+def test_a_client_that_listens_on_many_ports_ends_no_daemon(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    with b.agent() as greedy, b.agent() as other, contextlib.ExitStack() as listeners:
+        # More than the kernel takes rules for in the filter of a socket.
+        with pytest.raises(RequestError, match="256 ports") as error:
+            for port in range(10_000, 11_000):
+                listeners.enter_context(greedy.listen("ndp", port=port))
+        assert error.value.code == "too-many"
+        with a.agent() as sender, other.listen("ndp") as listener:
+            transfer = sender.start_send(b"x", b.address, name="x", scheme="ndp")
+            assert listener.get(SECONDS).read(SECONDS) == b"x"
+            transfer.wait(SECONDS)
+
+
+def test_terminals_that_are_not_read_hold_up_no_other_transfer(
+    hosts: list[Host], tmp_path: Path
+) -> None:
+    a, b, _ = hosts
+    content = os.urandom(300_000)
+    with a.agent() as server, b.agent() as client:
+        server.offer("x", content)
+        terminals = []
+        for _ in range(8):  # more than there are threads that write
+            terminals.append(pty.openpty())
+            client.start_fetch("x", a.address, scheme="ndp", into=terminals[-1][1])
+        for number in range(8):
+            path = tmp_path / str(number)
+            client.fetch("x", a.address, scheme="ndp", into=path, timeout=SECONDS)
+            assert path.read_bytes() == content
+        assert all(os.get_blocking(terminal) for _, terminal in terminals)
+        for ends in terminals:
+            for end in ends:
+                os.close(end)
+
+
+def test_directories_and_descriptors_come_to_an_end_with_a_reason(
+    hosts: list[Host], tmp_path: Path
+) -> None:
+    a, _, _ = hosts
+    (tmp_path / "file").write_bytes(b"x")
+    with a.agent() as client, a.agent() as other:
+        with pytest.raises(RequestError, match="64 directories"):
+            for _ in range(100):
+                client.serve(tmp_path)
+        assert a.daemon is not None
+        limits = resource.prlimit(a.daemon.pid, resource.RLIMIT_NOFILE)
+        few = len(list(Path(f"/proc/{a.daemon.pid}/fd").iterdir())) + 10
+        resource.prlimit(a.daemon.pid, resource.RLIMIT_NOFILE, (few, limits[1]))
+        try:
+            with pytest.raises(RequestError, match="as many as it may") as error:
+                for number in range(100):
+                    client.offer(str(number), tmp_path / "file")
+            assert error.value.code == "too-many"
+            assert other.statistics()["clients"] >= 2
+        finally:
+            resource.prlimit(a.daemon.pid, resource.RLIMIT_NOFILE, limits)
 
 
 def test_other_users_are_turned_away(hosts: list[Host]) -> None:

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::VERSION;
 use super::message::{Event, Operation, Outcome, Request, ToClient};
-use super::socket::Connection;
+use super::socket::{Connection, Received};
 use crate::machine::clock;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
@@ -174,8 +174,8 @@ impl Client {
     fn read(&mut self) -> anyhow::Result<Option<ToClient>> {
         let mut descriptor = None;
         match self.connection.receive(&mut self.buffer, &mut descriptor) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
+            Ok(Received::Message | Received::WithoutDescriptor) => {}
+            Ok(Received::Closed) => return Ok(None),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return Ok(None),
             Err(error) => return Err(error).context("cannot read from the daemon"),
         }

@@ -62,6 +62,16 @@ fn new_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
+/// Result of [`Connection::receive`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Received {
+    Message,
+    /// A message, of which a descriptor is lost: this process may have no more, or there were too many.
+    WithoutDescriptor,
+    /// The other end has closed.
+    Closed,
+}
+
 /// One end of a connection. Sending and receiving may happen on different threads.
 #[derive(Debug)]
 pub struct Connection(OwnedFd);
@@ -105,12 +115,12 @@ impl Connection {
         }
     }
 
-    /// Waits for the next message, which replaces `message`. False: the other end has closed.
+    /// Waits for the next message, which replaces `message`.
     pub fn receive(
         &self,
         message: &mut Vec<u8>,
         descriptor: &mut Option<OwnedFd>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Received> {
         message.resize(MAX_MESSAGE_BYTES, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -132,7 +142,11 @@ impl Connection {
             ));
         }
         message.truncate(received.bytes);
-        Ok(received.bytes > 0)
+        Ok(match received.bytes {
+            0 => Received::Closed,
+            _ if received.flags.contains(ReturnFlags::CTRUNC) => Received::WithoutDescriptor,
+            _ => Received::Message,
+        })
     }
 
     /// Both directions end, also for a thread that waits in [`receive`](Self::receive).
@@ -216,7 +230,8 @@ mod tests {
 
     fn receive(connection: &Connection) -> (Vec<u8>, Option<OwnedFd>) {
         let (mut message, mut descriptor) = (Vec::new(), None);
-        assert!(connection.receive(&mut message, &mut descriptor).unwrap());
+        let received = connection.receive(&mut message, &mut descriptor);
+        assert_eq!(received.unwrap(), Received::Message);
         (message, descriptor)
     }
 
@@ -237,7 +252,22 @@ mod tests {
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");
         drop(a);
-        assert!(!b.receive(&mut Vec::new(), &mut None).unwrap());
+        let received = b.receive(&mut Vec::new(), &mut None);
+        assert_eq!(received.unwrap(), Received::Closed);
+    }
+
+    #[test]
+    fn it_is_told_that_a_descriptor_is_lost() {
+        let (a, b) = Connection::pair().unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let many = [reader.as_fd(); MAX_DESCRIPTORS + 3];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
+        let message = [IoSlice::new(b"all of these")];
+        rustix::net::sendmsg(&a.0, &message, &mut control, SendFlags::NOSIGNAL).unwrap();
+        let received = b.receive(&mut Vec::new(), &mut None);
+        assert_eq!(received.unwrap(), Received::WithoutDescriptor);
     }
 
     #[test]

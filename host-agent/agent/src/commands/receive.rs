@@ -14,7 +14,7 @@ use crate::commands::args::{CommonArgs, DirectoryArgs, EngineArgs};
 use crate::commands::output::Output;
 use crate::commands::session::{self, Needs};
 use crate::daemon::{Lifetime, accept_all};
-use crate::machine::files::{open_directory, remove_leftovers};
+use crate::machine::files::{self, open_directory, remove_leftovers};
 
 #[derive(Args, Debug)]
 pub struct RecvArgs {
@@ -87,6 +87,8 @@ pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
 
 /// The daemon of a host.
 pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
+    // Clients have one each, and so do the sources and targets of their transfers.
+    files::allow_many();
     let directories = Directories::open(&args.directories)?;
     let output = Output::new(args.engine.json);
     let listener = bind(&args.engine)?;

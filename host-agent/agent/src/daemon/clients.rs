@@ -4,20 +4,22 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebb_host::ClientId;
 
 use super::mailbox::{Command, Mailbox};
 use super::outbox::Outbox;
 use crate::api::message::{Error, ErrorCode, Outcome, Reply, Request};
-use crate::api::socket::{Connection, Listener};
+use crate::api::socket::{Connection, Listener, Received};
+use crate::machine::seldom::Seldom;
 
 /// A client that takes no message for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Takes clients until the process ends.
 pub fn accept_all(listener: &Listener, mailbox: &Mailbox) {
     let mut last: ClientId = 1;
+    let (mut strangers, mut failures) = (Seldom::default(), Seldom::default());
     loop {
         match listener.accept() {
             Ok(Some(connection)) => {
@@ -26,9 +28,15 @@ pub fn accept_all(listener: &Listener, mailbox: &Mailbox) {
                     tracing::warn!("cannot serve a client: {error}");
                 }
             }
-            Ok(None) => tracing::warn!("a client of another user was turned away"),
+            Ok(None) => {
+                if let Some(clients) = strangers.occurs(Instant::now()) {
+                    tracing::warn!("connections of other users were turned away: {clients}");
+                }
+            }
             Err(error) => {
-                tracing::warn!("cannot take a client on {}: {error}", listener.address());
+                if failures.occurs(Instant::now()).is_some() {
+                    tracing::warn!("cannot take a client on {}: {error}", listener.address());
+                }
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
@@ -72,8 +80,21 @@ fn read(
 ) -> io::Result<()> {
     let (mut message, mut descriptor) = (Vec::new(), None);
     let (seen, is_seen) = sync_channel(1);
-    while connection.receive(&mut message, &mut descriptor)? {
+    loop {
+        let received = connection.receive(&mut message, &mut descriptor)?;
+        if received == Received::Closed {
+            return Ok(());
+        }
         match serde_json::from_slice::<Request>(&message) {
+            Ok(request) if received == Received::WithoutDescriptor => {
+                let lost = "the daemon cannot take the descriptor: it has as many as it may, or the message has \
+                            more than one";
+                let result = Outcome::Error(Error::new(ErrorCode::TooMany, lost));
+                outbox.send(&Reply {
+                    id: request.id,
+                    result,
+                });
+            }
             Ok(request) => {
                 mailbox.send(Command::Request {
                     client,
@@ -91,13 +112,9 @@ fn read(
                     .ok()
                     .and_then(|value| value.get("id")?.as_u64())
                     .unwrap_or(0);
-                let error = Error::new(ErrorCode::BadRequest, error);
-                outbox.send(&Reply {
-                    id,
-                    result: Outcome::Error(error),
-                });
+                let result = Outcome::Error(Error::new(ErrorCode::BadRequest, error));
+                outbox.send(&Reply { id, result });
             }
         }
     }
-    Ok(())
 }

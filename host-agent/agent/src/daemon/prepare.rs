@@ -161,7 +161,8 @@ fn begin(
 ) -> Step {
     let ticket = task.ticket;
     let content = std::mem::replace(&mut task.content, Content::None);
-    let opened = check_hosts(&task, &content, resolve).and_then(|()| open(&task, content));
+    let opened =
+        check_hosts(&task, &content, &cancelled, resolve).and_then(|()| open(&task, content));
     let (content, version) = match opened {
         Err(error) => return Step::Done(ticket, Err(error)),
         Ok(Opened::Prepared(envelope)) => return Step::Done(ticket, Ok(envelope)),
@@ -219,17 +220,34 @@ fn envelope(name: &str, sha256: [u8; 32], content: Arc<dyn ObjectSource>) -> Pre
         .map_err(|error: EnvelopeError| cannot_send(name, &error))
 }
 
-/// All hosts of something to send have to be reachable; one of those that something is fetched from.
+/// All hosts of something to send have to be reachable: it fails with the first that is not. Of those that something
+/// is fetched from one has to be.
 fn check_hosts(
     task: &Task,
     content: &Content<Source>,
+    cancelled: &AtomicBool,
     resolve: &impl Fn(Ipv4Addr) -> anyhow::Result<()>,
 ) -> Result<(), Error> {
-    let resolved = task.hosts.iter().map(|host| resolve(*host));
-    let (reachable, unreachable): (Vec<_>, Vec<_>) = resolved.partition(Result::is_ok);
-    let one_is_enough = matches!(content, Content::None) && !reachable.is_empty();
-    match unreachable.into_iter().next() {
-        Some(Err(error)) if !one_is_enough => Err(Error::new(ErrorCode::Io, format!("{error:#}"))),
+    let one_is_enough = matches!(content, Content::None);
+    let (mut reachable, mut unreachable) = (0, None);
+    for host in &task.hosts {
+        // Each host that does not answer takes seconds.
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(cannot_send(&task.name, &"cancelled"));
+        }
+        match resolve(*host) {
+            Ok(()) => reachable += 1,
+            Err(error) => {
+                let error = Error::new(ErrorCode::Io, format!("{error:#}"));
+                if !one_is_enough {
+                    return Err(error);
+                }
+                unreachable.get_or_insert(error);
+            }
+        }
+    }
+    match unreachable {
+        Some(error) if reachable == 0 => Err(error),
         _ => Ok(()),
     }
 }
@@ -364,5 +382,42 @@ mod tests {
         }
         preparer.submit(task(Some(2), 100, 1), Arc::default());
         assert_eq!(results.recv_timeout(PATIENCE), Ok(100));
+    }
+
+    #[test]
+    fn nobody_waits_for_the_hosts_of_a_transfer_that_has_failed_or_has_no_client() {
+        let (sender, results) = mpsc::channel();
+        let pass = move |ticket, result: Prepared| {
+            let _ = sender.send((ticket, result.err().map(|error| error.message)));
+        };
+        let (asked, tried) = mpsc::channel();
+        let gone = Arc::<AtomicBool>::default();
+        let client_goes = gone.clone();
+        let resolve = move |host: Ipv4Addr| {
+            let _ = asked.send(host);
+            if host == Ipv4Addr::BROADCAST {
+                client_goes.store(true, Ordering::Relaxed);
+            }
+            anyhow::bail!("nobody answers for {host}")
+        };
+        let preparer = Preparer::start_with(resolve, pass).unwrap();
+        let mut sent = task(Some(1), 1, 1);
+        sent.hosts = (1..100).map(Ipv4Addr::from).collect();
+        preparer.submit(sent, Arc::default());
+        let (ticket, message) = results.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(ticket, 1);
+        assert!(message.unwrap().contains("nobody answers for 0.0.0.1"));
+        assert_eq!(tried.try_iter().count(), 1);
+
+        let mut fetched = task(Some(1), 2, 1);
+        fetched.content = Content::None;
+        fetched.hosts = vec![
+            Ipv4Addr::LOCALHOST,
+            Ipv4Addr::BROADCAST,
+            Ipv4Addr::UNSPECIFIED,
+        ];
+        preparer.submit(fetched, gone);
+        assert_eq!(results.recv_timeout(PATIENCE).unwrap().0, 2);
+        assert_eq!(tried.try_iter().count(), 2);
     }
 }

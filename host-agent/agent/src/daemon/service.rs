@@ -208,7 +208,7 @@ impl Service {
             }
             Operation::Serve {} => match descriptor {
                 Some(directory) if is_directory(&directory) => {
-                    self.host.storage.serve(client, directory);
+                    self.host.storage.serve(client, directory)?;
                     done
                 }
                 _ => {
@@ -218,7 +218,7 @@ impl Service {
             },
             Operation::Fetch(fetch) => {
                 let existing = Existing::of(fetch.overwrite);
-                let target = self.host.storage.target_of(descriptor, existing);
+                let target = self.host.storage.target_of(descriptor, existing)?;
                 let patience = fetch.timeout_ms.map(|ms| ms.min(MAX_PATIENCE_MS));
                 let fetch = ebb_host::FetchObject {
                     transport: fetch.transport,
@@ -248,7 +248,7 @@ impl Service {
                     true => Existing::ReplaceForGood,
                     false => Existing::of(overwrite),
                 };
-                let target = self.host.storage.target_of(descriptor, existing);
+                let target = self.host.storage.target_of(descriptor, existing)?;
                 self.host.accept(client, transfer, target)?;
                 done
             }

@@ -8,7 +8,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebb_host::{ClientId, Key, Prepared, Pushed, Storage, Task, Unusable, Update};
+use ebb_host::{
+    ClientId, Error, ErrorCode, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
+};
 use ebb_transport::StreamBytes;
 use ebb_transport::object::EnvelopeHeader;
 
@@ -17,11 +19,14 @@ use super::prepare::{Preparer, Source};
 use super::sink::{Directory, Target};
 use super::sinks::{Backlog, Sinks};
 use crate::api::message::Disposition;
-use crate::machine::files::{Existing, check_file_name, is_directory};
+use crate::machine::files::{Existing, check_file_name, is_directory, without_waiting};
 use crate::machine::next_hop::NextHops;
 
 /// Number of deliveries after which the engine looks for buffers that the sinks are done with.
 const RECYCLE_INTERVAL: u64 = 32;
+
+/// The most directories that a client may serve at a time.
+const MAX_SERVED: usize = 64;
 
 /// Treatment of objects that arrive at a listener.
 pub struct Listening {
@@ -66,8 +71,17 @@ impl Objects {
         self.preparing.remove(&ticket);
     }
 
-    pub fn serve(&mut self, client: ClientId, directory: OwnedFd) {
+    pub fn serve(&mut self, client: ClientId, directory: OwnedFd) -> Result<(), Error> {
+        let owned = self
+            .directories
+            .iter()
+            .filter(|(owner, _)| *owner == client);
+        if owned.count() >= MAX_SERVED {
+            let message = format!("this client serves {MAX_SERVED} directories");
+            return Err(Error::new(ErrorCode::TooMany, message));
+        }
         self.directories.push((client, Arc::new(directory)));
+        Ok(())
     }
 
     pub fn client_gone(&mut self, client: ClientId) {
@@ -80,14 +94,24 @@ impl Objects {
 
     /// Where content goes that comes with a descriptor, or none; in a directory, what becomes of a
     /// file that is there.
-    pub fn target_of(&mut self, descriptor: Option<OwnedFd>, existing: Existing) -> Target {
-        match descriptor {
+    pub fn target_of(
+        &mut self,
+        descriptor: Option<OwnedFd>,
+        existing: Existing,
+    ) -> Result<Target, Error> {
+        Ok(match descriptor {
             None => Target::Discard,
             Some(directory) if is_directory(&directory) => {
                 self.directory(Arc::new(directory), existing)
             }
-            Some(descriptor) => Target::Descriptor(descriptor),
-        }
+            Some(descriptor) => {
+                let descriptor = without_waiting(descriptor).map_err(|error| {
+                    let message = format!("content cannot be written to the descriptor: {error}");
+                    Error::new(ErrorCode::BadRequest, message)
+                })?;
+                Target::Descriptor(descriptor)
+            }
+        })
     }
 
     fn directory(&mut self, dir: Arc<OwnedFd>, existing: Existing) -> Target {

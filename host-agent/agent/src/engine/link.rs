@@ -179,23 +179,20 @@ impl Link {
         std::mem::take(&mut self.counters)
     }
 
-    /// Lets only these packets through from now on, and MAC control frames if the NIC obeys them. A DSCP
-    /// is left to whom they are handed to.
+    /// Lets these packets through from now on, and MAC control frames if the NIC obeys them; and, if there is no room
+    /// for so many rules, others too, which are nobody's. A DSCP is left to whom they are handed to.
     pub fn filter(&mut self, packets: &[OurPackets]) -> anyhow::Result<()> {
-        let control = Filter::new().with_mac_control(self.obeys_pfc);
-        let filter = packets.iter().fold(control, |filter, ours| {
-            let protocol = ours.selector.protocol.0;
-            let port_at = PortOffset(ours.selector.port_at);
-            let ports = ours.ports.first..=ours.ports.last;
-            match ours.selector.condition {
-                Some(Condition::Bits { at, mask }) => {
-                    filter.or_if(protocol, Bits { at, mask }, port_at, ports)
-                }
-                Some(Condition::Dscp(_)) | None => filter.or(protocol, port_at, ports),
-            }
-        });
+        let rules = |packets: &[OurPackets]| {
+            let control = Filter::new().with_mac_control(self.obeys_pfc);
+            packets.iter().fold(control, with_rule)
+        };
+        let (exact, wide) = (rules(packets), rules(&covering(packets)));
         self.ways
-            .set_filter(&filter)
+            .set_filter(&exact)
+            .or_else(|error| {
+                tracing::debug!("packets to other ports are read as well: {error}");
+                self.ways.set_filter(&wide)
+            })
             .context("cannot filter what arrives at the packet socket")?;
         let withheld = withheld(self.interface.address, packets);
         match self.ways.socket().withhold(&withheld) {
@@ -387,6 +384,36 @@ impl Link {
     }
 }
 
+fn with_rule(filter: Filter, ours: &OurPackets) -> Filter {
+    let protocol = ours.selector.protocol.0;
+    let port_at = PortOffset(ours.selector.port_at);
+    let ports = ours.ports.first..=ours.ports.last;
+    match ours.selector.condition {
+        Some(Condition::Bits { at, mask }) => {
+            filter.or_if(protocol, Bits { at, mask }, port_at, ports)
+        }
+        Some(Condition::Dscp(_)) | None => filter.or(protocol, port_at, ports),
+    }
+}
+
+/// These packets and others: of those that are selected alike, all from the first port to the last.
+fn covering(packets: &[OurPackets]) -> Vec<OurPackets> {
+    let mut covering: Vec<OurPackets> = Vec::new();
+    for ours in packets {
+        match covering
+            .iter_mut()
+            .find(|all| all.selector == ours.selector)
+        {
+            Some(all) => {
+                all.ports.first = all.ports.first.min(ours.ports.first);
+                all.ports.last = all.ports.last.max(ours.ports.last);
+            }
+            None => covering.push(*ours),
+        }
+    }
+    covering
+}
+
 /// Packets that the kernel would drop for its rules ([`crate::machine::kernel_rules`]).
 fn withheld(address: Ipv4Addr, packets: &[OurPackets]) -> Withheld {
     let mut withheld = Withheld::to(address);
@@ -469,6 +496,7 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::port_lock::PortRange;
 
     const HEADER: EthernetHeader = EthernetHeader {
         dst: MacAddress([2; 6]),
@@ -499,5 +527,26 @@ mod tests {
         let destination = address_at(&packet, IPV4_DESTINATION_AT);
         assert_eq!(destination, Some(Ipv4Addr::new(16, 17, 18, 19)));
         assert_eq!(address_at(&packet[..19], IPV4_DESTINATION_AT), None);
+    }
+
+    #[test]
+    fn few_rules_cover_many_ports() {
+        let ours = |selector, first, last| OurPackets {
+            selector,
+            ports: PortRange { first, last },
+        };
+        let tcp = Selector::any(Protocol::TCP, PortOffset::TCP.0);
+        let ebb = Selector::any(Protocol::EBB, 6);
+        let notified = Selector::only(Protocol::TCP, 2, Condition::Dscp(33));
+        let mut packets = vec![ours(tcp, 7002, 7002), ours(ebb, 7000, 7000)];
+        packets.extend((10_000..10_500).map(|port| ours(tcp, port, port)));
+        packets.extend([ours(notified, 7010, 7010), ours(tcp, 500, 563)]);
+        let expected = [
+            ours(tcp, 500, 10_499),
+            ours(ebb, 7000, 7000),
+            ours(notified, 7010, 7010),
+        ];
+        assert_eq!(covering(&packets), expected);
+        assert_eq!(covering(&expected), expected);
     }
 }

@@ -289,7 +289,15 @@ impl Transports {
     }
 
     fn hide(&self, kind: TransportKind, ports: PortRange) -> anyhow::Result<Option<KernelRule>> {
-        self.of_kernel.then(|| hide(kind, ports)).transpose()
+        let (protocol, slots) = (kind.protocol(), self.slots.iter());
+        // One rule hides all receiver-driven packets, and it stays.
+        let is_hidden = protocol == Protocol::EBB
+            && slots
+                .filter(|slot| slot.kind.protocol() == protocol)
+                .any(|slot| slot.rules.iter().any(Option::is_some));
+        (self.of_kernel && !is_hidden)
+            .then(|| hide(kind, ports))
+            .transpose()
     }
 
     fn find(&self, kind: TransportKind) -> Option<usize> {

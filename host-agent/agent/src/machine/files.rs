@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use ebb_transport::Objection;
 use ebb_transport::object::ObjectSource;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::machine::folder::Folder;
 
@@ -263,12 +264,58 @@ pub fn remove_leftovers(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether writing to it can wait for a reader.
+/// Allows this process more open files: many systems let a process have 1024 unless it asks for more. What the system
+/// refuses is left as it is.
+pub fn allow_many() {
+    const MANY: u64 = 65_536;
+    let present = getrlimit(Resource::Nofile);
+    let most = present.maximum.map_or(MANY, |maximum| maximum.min(MANY));
+    if present.current.is_some_and(|current| current < most) {
+        let wanted = Rlimit {
+            current: Some(most),
+            ..present
+        };
+        let _ = setrlimit(Resource::Nofile, wanted);
+    }
+}
+
+/// Whether writing to it can wait for a reader: a pipe, a socket, a terminal or another character device.
 pub fn is_stream(descriptor: impl AsFd) -> bool {
-    rustix::fs::fstat(descriptor).is_ok_and(|stat| {
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        matches!(kind, FileType::Fifo | FileType::Socket)
-    })
+    matches!(
+        kind(descriptor),
+        Ok(FileType::Fifo | FileType::Socket | FileType::CharacterDevice)
+    )
+}
+
+fn kind(descriptor: impl AsFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(
+        rustix::fs::fstat(descriptor)?.st_mode,
+    ))
+}
+
+/// A descriptor for the same file to which writing need not wait. For a terminal that is another one: whoever shares
+/// the first, such as a shell, goes on waiting. Neither files of the kernel such as eventfds nor directories are
+/// written to.
+pub fn without_waiting(descriptor: OwnedFd) -> io::Result<OwnedFd> {
+    match kind(&descriptor)? {
+        FileType::RegularFile | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
+            Ok(descriptor)
+        }
+        FileType::CharacterDevice => {
+            // Nobody gets more rights than the descriptor has.
+            let rights = rustix::fs::fcntl_getfl(&descriptor)? & OFlags::ACCMODE;
+            if rights == OFlags::RDONLY {
+                return Err(Errno::BADF.into());
+            }
+            let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            Ok(rustix::fs::open(path, flags, Mode::empty())?)
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no file, pipe, socket or terminal",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -406,5 +453,21 @@ mod tests {
         assert!(FileSource::new(open_directory(&dir).unwrap()).is_err());
         let (_, writer) = std::io::pipe().unwrap();
         assert!(FileSource::new(writer.into()).is_err());
+    }
+
+    #[test]
+    fn content_is_written_to_files_pipes_sockets_and_devices_alone() {
+        let folder = Folder::new("destinations");
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let null = |write| File::options().read(true).write(write).open("/dev/null");
+        let regular = File::create(folder.join("file")).unwrap();
+        for good in [writer.into(), null(true).unwrap().into(), regular.into()] {
+            without_waiting(good).unwrap();
+        }
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
+        let directory = open_directory(&folder).unwrap();
+        for bad in [event, directory, null(false).unwrap().into()] {
+            assert!(without_waiting(bad).is_err());
+        }
     }
 }

@@ -5,7 +5,7 @@ use ebb_units::Instant;
 use super::core::Locator;
 use super::state::Change;
 use super::writes::{MAX_OPEN, Write};
-use crate::limits::MAX_TRACTS;
+use crate::limits::{MAX_TRACT_BYTES, MAX_TRACTS};
 use crate::message::{Blob, Reply, Stored, Tract};
 use crate::name::{Stamp, check_blob_name};
 
@@ -68,6 +68,11 @@ impl Locator {
                 "a blob of {} tracts; at most {MAX_TRACTS} are kept",
                 tracts.len()
             );
+            return Reply::Refused { reason };
+        }
+        if let Some(tract) = tracts.iter().find(|tract| tract.bytes > MAX_TRACT_BYTES) {
+            let bytes = tract.bytes;
+            let reason = format!("a tract of {bytes} bytes; at most {MAX_TRACT_BYTES} are kept");
             return Reply::Refused { reason };
         }
         let rows = || (0..tracts.len()).map(|index| self.table.row(&name, index));

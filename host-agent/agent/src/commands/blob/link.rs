@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -66,6 +66,23 @@ impl Stream {
         };
         stream.set_timeout(PATIENCE)?;
         Ok(stream)
+    }
+
+    /// Another handle on the same connection.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// Ends the connection, also for a thread that waits in it.
+    pub fn close(&self) {
+        // Fails only if the other end has closed already.
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
     }
 
     /// How long reading and writing may wait.

@@ -1,12 +1,12 @@
 //! `ebb-agent blob locator`: the locator as a process. One thread for each connection; a question is
 //! handled, and its changes are on the disk, before the next one has its turn.
 
+use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -19,6 +19,7 @@ use super::link::{self, Address, Answer, Listener, MAX_QUESTION_BYTES, Stream};
 use crate::commands::output::Output;
 use crate::machine::clock;
 use crate::machine::lock::lock;
+use crate::machine::seldom::Seldom;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
 
@@ -137,33 +138,89 @@ impl Shared {
 }
 
 fn accept(listener: &Listener, shared: &Arc<Mutex<Shared>>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let connections = Arc::<Mutex<Connections>>::default();
+    let mut closed = Seldom::default();
     loop {
-        let Ok(stream) = listener.accept() else {
+        let accepted = listener.accept().and_then(|stream| {
+            let handle = stream.try_clone()?;
+            let mut connections = lock(&connections);
+            if connections.make_room()
+                && let Some(times) = closed.occurs(Instant::now())
+            {
+                tracing::warn!(
+                    "{MAX_CONNECTIONS} connections were open: the most silent was closed, {times} times"
+                );
+            }
+            Ok((stream, connections.add(handle)))
+        });
+        let Ok((stream, number)) = accepted else {
             // Without descriptors, for example.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
-            tracing::warn!("{MAX_CONNECTIONS} connections are open: another one is closed");
-            continue;
-        }
-        open.fetch_add(1, Ordering::SeqCst);
-        let (shared, counted) = (shared.clone(), open.clone());
+        let (shared, open) = (shared.clone(), connections.clone());
         let serving = std::thread::Builder::new().spawn(move || {
-            if let Err(error) = serve(stream, &shared) {
+            if let Err(error) = serve(stream, &shared, || lock(&open).asks(number)) {
                 tracing::info!("a connection ends: {}", printable(&error.to_string()));
             }
-            counted.fetch_sub(1, Ordering::SeqCst);
+            lock(&open).remove(number);
         });
         if serving.is_err() {
-            open.fetch_sub(1, Ordering::SeqCst);
+            lock(&connections).remove(number);
         }
     }
 }
 
-/// Answers the questions of one connection.
-fn serve(stream: Stream, shared: &Mutex<Shared>) -> std::io::Result<()> {
+/// The connections that are open, by number.
+#[derive(Default)]
+struct Connections {
+    open: BTreeMap<u64, Connection>,
+    last: u64,
+}
+
+struct Connection {
+    stream: Stream,
+    /// Whether it has asked something, and when it did or began. The smallest has been silent for longest.
+    asked: (bool, Instant),
+}
+
+impl Connections {
+    /// Closes the connection that has been silent for longest, one without any question first, if there are as many as
+    /// there may be.
+    fn make_room(&mut self) -> bool {
+        let silent = self.open.iter().min_by_key(|(_, open)| open.asked);
+        let silent = silent.map(|(number, _)| *number);
+        match silent.filter(|_| self.open.len() >= MAX_CONNECTIONS) {
+            Some(number) => {
+                self.remove(number);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn add(&mut self, stream: Stream) -> u64 {
+        self.last += 1;
+        let asked = (false, Instant::now());
+        self.open.insert(self.last, Connection { stream, asked });
+        self.last
+    }
+
+    fn asks(&mut self, number: u64) {
+        if let Some(open) = self.open.get_mut(&number) {
+            open.asked = (true, Instant::now());
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(open) = self.open.remove(&number) {
+            open.stream.close();
+        }
+    }
+}
+
+/// Answers the questions of one connection, each of which is told to `asks`.
+fn serve(stream: Stream, shared: &Mutex<Shared>, mut asks: impl FnMut()) -> std::io::Result<()> {
     stream.set_timeout(IDLE)?;
     let mut stream = BufReader::new(stream);
     loop {
@@ -177,10 +234,50 @@ fn serve(stream: Stream, shared: &Mutex<Shared>) -> std::io::Result<()> {
                 return Err(error);
             }
         };
+        asks();
         let answer = lock(shared).answer(call);
         // A question that has been overtaken gets none: who asked it is gone.
         if let Some(answer) = answer {
             link::write(stream.get_mut(), &answer)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn the_most_silent_connection_makes_room_and_those_that_never_asked_before_others() {
+        let mut connections = Connections::default();
+        let mut ends = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            assert!(!connections.make_room());
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            ends.push(theirs);
+            connections.add(Stream::Unix(ours));
+        }
+        connections.asks(1);
+        let closed = |end: &mut UnixStream| {
+            end.set_nonblocking(true).unwrap();
+            matches!(end.read(&mut [0]), Ok(0))
+        };
+        for expected in 2..=MAX_CONNECTIONS {
+            assert!(connections.make_room());
+            let numbers: Vec<_> = (1..=MAX_CONNECTIONS)
+                .filter(|n| closed(&mut ends[n - 1]))
+                .collect();
+            assert_eq!(numbers, Vec::from_iter(2..=expected));
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            ends.push(theirs);
+            let number = connections.add(Stream::Unix(ours));
+            connections.asks(number);
+        }
+        // All have asked now, the first one before all others.
+        assert!(connections.make_room());
+        assert!(closed(&mut ends[0]));
     }
 }
