@@ -8,19 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ebb_engine::simulation::{NodeId, Simulation};
 use ebb_units::{Duration, Instant};
-use serde::{Deserialize, Serialize};
 
-use crate::lines::{Line, say};
+use crate::lines::{Line, TimedFrame, say};
 use crate::node::Node;
-
-/// A frame, and when its first bit may leave a host or its last bit has arrived at one.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct TimedFrame {
-    pub at_ns: u64,
-    /// The frame without FCS, in base64 (RFC 4648, section 4).
-    pub frame: String,
-}
 
 /// The external hosts of a network.
 pub struct Exchange {

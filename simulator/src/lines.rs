@@ -12,7 +12,6 @@ use ebb_units::Duration;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::TimedFrame;
 use crate::host::{Arrivals, Ended, Notice, Unfinished};
 use crate::skipping::Skips;
 
@@ -57,6 +56,15 @@ pub struct QueueName {
     pub switch: String,
     pub port: u16,
     pub queue: u8,
+}
+
+/// A frame, and when its first bit may leave a host or its last bit has arrived at one.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimedFrame {
+    pub at_ns: u64,
+    /// The frame without FCS, in base64 (RFC 4648, section 4).
+    pub frame: String,
 }
 
 /// A line on stdout. `docs/simulation.md` describes the keys of each.

@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::exchange::{Exchange, TimedFrame};
+use crate::exchange::Exchange;
+use crate::lines::TimedFrame;
 
 /// Payload of the frames here, so that they have 114 bytes.
 const PAYLOAD: usize = 80;
