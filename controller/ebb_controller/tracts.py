@@ -49,7 +49,7 @@ async def ask(locator: str, question: Mapping[str, Any]) -> dict[str, Any]:
             answer = json.loads(await _ask(locator, {"id": 1, **question}))
         if not isinstance(answer, dict):
             raise ValueError("its answer is no object")
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, RecursionError) as error:
         raise _silent(locator, error) from error
     return answer
 

@@ -59,7 +59,16 @@ def test_rows_with_the_same_replicas_are_one_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"[]\n", b"{}\n", b"\xff\n", b'{"table": [{"replicas": ["x"]}]}\n', b"1" * 10]
+    "answer",
+    [
+        b"",
+        b"[]\n",
+        b"{}\n",
+        b"\xff\n",
+        b'{"table": [{"replicas": ["x"]}]}\n',
+        b"1" * 10,
+        b"[" * 100_000 + b"\n",
+    ],
 )
 def test_nonsense_is_an_error_with_the_address(tmp_path: Path, answer: bytes) -> None:
     with pytest.raises(LocatorError, match="locator at"):

@@ -111,18 +111,22 @@ class BlobStore:
         """Keys of `objects`. `hosts`: names by address. Raises `LocatorError`."""
         status = await self._ask("status", {"ask": "status"})
         page = await self._ask("page", {"ask": "list", "after": None})
-        listed = page["blobs"]
         objects: list[StoredObject] = []
         try:
+            listed = page["blobs"]
             alive = {each["address"]: each["alive"] for each in status["servers"]}
             for each in listed[:MAX_OBJECTS]:
                 found = await ask(self._locator, {"ask": "lookup", "name": each["name"]})
                 if found.get("answer") == "found":  # it may have been replaced meanwhile
                     objects.append(_of_blob(each["name"], found["blob"], alive, hosts))
             servers = [_server(each, hosts) for each in status["servers"]]
-        except (KeyError, TypeError) as error:
+            more = status["blobs"] - len(objects)
+        except KeyError as error:
             raise LocatorError(f"locator at {self._locator}: its answer lacks {error}") from error
-        more = status["blobs"] - len(objects)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise LocatorError(
+                f"locator at {self._locator}: its answer is none: {error}"
+            ) from error
         return told(objects, servers=[each.as_json() for each in servers]) | {"more": more}
 
     async def _ask(self, answer: str, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,6 +104,10 @@ FOUND = {
 }
 
 
+AT_NO_ADDRESS = {"version": 2, "tracts": [{"bytes": 8, "holders": ["h1"]}]}
+ENDLESS = server("10.0.0.2", True) | {"free_bytes": 10**400}
+
+
 def looked(folder: Path, answers: dict[str, Any]) -> dict[str, Any]:
     """Keys that are told of the store of a locator with these answers."""
     path = str(folder / "locator")
@@ -147,6 +151,10 @@ def test_replicas_of_a_store(tmp_path: Path) -> None:
         {"status": STATUS | {"servers": None}, "list": PAGE, "lookup": FOUND},
         {"status": STATUS, "list": PAGE | {"blobs": [1]}, "lookup": FOUND},
         {"status": STATUS, "list": PAGE, "lookup": {"answer": "found"}},
+        {"status": STATUS, "list": {"answer": "page"}, "lookup": FOUND},
+        {"status": STATUS | {"blobs": None}, "list": PAGE, "lookup": FOUND},
+        {"status": STATUS, "list": PAGE, "lookup": FOUND | {"blob": AT_NO_ADDRESS}},
+        {"status": STATUS | {"servers": [ENDLESS]}, "list": PAGE, "lookup": FOUND},
     ],
 )
 def test_nonsense_of_a_locator_is_an_error(tmp_path: Path, answers: dict[str, Any]) -> None:

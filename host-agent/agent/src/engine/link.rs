@@ -67,7 +67,7 @@ pub struct Link {
     /// Whether MAC control frames are let through.
     obeys_pfc: bool,
     /// Keeps our packets from the kernel. `None`: the kernel drops them where it routes them.
-    withholding: Option<Withholding>,
+    withholding: Option<(Withheld, Withholding)>,
     outgoing: Outgoing,
     /// Faults made on purpose. `None`: there are none in this direction.
     leaving: Option<Faults>,
@@ -195,8 +195,16 @@ impl Link {
             })
             .context("cannot filter what arrives at the packet socket")?;
         let withheld = withheld(self.interface.address, packets);
+        // To replace it takes the kernel tens of milliseconds, in which no packet is read.
+        if self
+            .withholding
+            .as_ref()
+            .is_some_and(|(last, _)| *last == withheld)
+        {
+            return Ok(());
+        }
         match self.ways.socket().withhold(&withheld) {
-            Ok(withholding) => self.withholding = Some(withholding),
+            Ok(withholding) => self.withholding = Some((withheld, withholding)),
             Err(error) => {
                 tracing::debug!("the kernel routes our packets before it drops them: {error}")
             }

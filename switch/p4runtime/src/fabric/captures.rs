@@ -1,5 +1,6 @@
 //! Where captures are written: nowhere but in one folder, whatever a client says.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -48,6 +49,31 @@ fn own_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// A port of a switch: index in the layout, number.
+type Place = (usize, u16);
+
+/// Captures that have begun and were not stopped.
+#[derive(Default)]
+pub struct Running(BTreeMap<Place, PathBuf>);
+
+impl Running {
+    /// The other place whose capture a capture into these files would take them from.
+    pub fn writer_of(&self, stem: &Path, place: Place) -> Option<Place> {
+        let mut others = self.0.iter().filter(|(other, _)| **other != place);
+        others.find_map(|(other, files)| (files == stem).then_some(*other))
+    }
+
+    /// Notes that a capture has begun, which ends another one at this place.
+    pub fn begins(&mut self, place: Place, stem: PathBuf) {
+        self.0.insert(place, stem);
+    }
+
+    /// Notes that there is none any more.
+    pub fn ends(&mut self, place: Place) {
+        self.0.remove(&place);
+    }
+}
+
 /// The two files of a capture: what the switch receives, and what it sends.
 pub fn files(stem: &Path) -> [String; 2] {
     ["in", "out"].map(|direction| format!("{}_{direction}{SUFFIX}", stem.display()))
@@ -81,5 +107,20 @@ mod tests {
         let refused = stem(&link, "x").unwrap_err();
         assert!(refused.message().ends_with("and this is none"), "{refused}");
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn two_ports_do_not_write_the_same_files() {
+        let (mut running, [a, b]) = (Running::default(), ["/f/a", "/f/b"].map(Path::new));
+        running.begins((0, 1), a.to_owned());
+        assert_eq!(running.writer_of(a, (0, 2)), Some((0, 1)));
+        assert_eq!(running.writer_of(a, (1, 1)), Some((0, 1)));
+        assert_eq!(running.writer_of(b, (0, 2)), None);
+        // A new one at the port itself takes the place of the old one.
+        assert_eq!(running.writer_of(a, (0, 1)), None);
+        running.begins((0, 1), b.to_owned());
+        assert_eq!(running.writer_of(a, (0, 2)), None);
+        running.ends((0, 1));
+        assert_eq!(running.writer_of(b, (0, 2)), None);
     }
 }

@@ -16,6 +16,8 @@ pub struct Service {
     served: Vec<Arc<ServedDevice>>,
     /// Held while a state is read and written back.
     changing: tokio::sync::Mutex<()>,
+    /// Held while a capture begins or ends.
+    captures: tokio::sync::Mutex<captures::Running>,
 }
 
 impl Service {
@@ -24,6 +26,7 @@ impl Service {
             fabric,
             served,
             changing: tokio::sync::Mutex::default(),
+            captures: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -102,7 +105,18 @@ impl Rpc for Service {
         let (switch, port) = layout.switch_port(&request.at, &request.toward)?;
         let stem = captures::stem(self.fabric.captures(), &request.name)?;
         let [in_file, out_file] = captures::files(&stem);
-        self.fabric.start_capture(switch, port, stem).await?;
+        let mut running = self.captures.lock().await;
+        if let Some((other, port)) = running.writer_of(&stem, (switch, port)) {
+            let node = Node::Switch(other);
+            let other = layout.end_name(LinkEnd { node, port });
+            return Err(Status::failed_precondition(format!(
+                "a capture at {other} writes files of this name; stop it, or choose another name"
+            )));
+        }
+        self.fabric
+            .start_capture(switch, port, stem.clone())
+            .await?;
+        running.begins((switch, port), stem);
         Ok(Response::new(proto::StartCaptureResponse {
             in_file,
             out_file,
@@ -116,6 +130,9 @@ impl Rpc for Service {
         let request = request.into_inner();
         let layout = self.fabric.layout();
         let (switch, port) = layout.switch_port(&request.at, &request.toward)?;
+        let mut running = self.captures.lock().await;
+        // One that there is not has ended by itself.
+        running.ends((switch, port));
         self.fabric.stop_capture(switch, port).await?;
         Ok(Response::new(proto::StopCaptureResponse {}))
     }

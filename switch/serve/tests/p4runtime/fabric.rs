@@ -294,6 +294,11 @@ async fn captures_are_at_switch_ports() {
         .start_capture(start("s1:1", "", "b.pcap"))
         .await
         .unwrap();
+    // The files of a capture that runs are not replaced by those of another port.
+    let taken = client.start_capture(start("s1:3", "s2", "a")).await;
+    let taken = taken.unwrap_err();
+    assert_eq!(taken.code(), Code::FailedPrecondition, "{taken}");
+    assert!(taken.message().starts_with("a capture at s2:1"), "{taken}");
     client
         .start_capture(start("s1:3", "s2", "c.pcap"))
         .await
