@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import tracemalloc
 from typing import Any
@@ -152,6 +153,7 @@ def test_a_million_flows_fit(rack: Topology) -> None:
     for number in range(count):
         flows.append(end("receiver", 2, 1, number))
         flows.append(end("sender", 1, 2, number))
+    gc.collect()
     used, _peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     table = arrow.table(flows.table())
