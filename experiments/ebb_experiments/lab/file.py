@@ -69,13 +69,16 @@ class LabSpec(Spec):
     @property
     def frame_overhead_bytes(self) -> int:
         """Bytes that a frame costs on any link beyond its own."""
-        ports = [each.ports or PortParameters() for each in self.program.values()]
-        return ports[0].frame_overhead_bytes
+        return max(self._overheads().values(), default=0)
+
+    def _overheads(self) -> dict[str, int]:
+        """The same, by switch."""
+        ports = {name: each.ports or PortParameters() for name, each in self.program.items()}
+        return {name: each.frame_overhead_bytes for name, each in ports.items()}
 
     @model_validator(mode="after")
     def _same_links(self) -> LabSpec:
-        ports = {name: each.ports or PortParameters() for name, each in self.program.items()}
-        overheads = {name: each.frame_overhead_bytes for name, each in ports.items()}
+        overheads = self._overheads()
         if len(set(overheads.values())) > 1:
             said = ", ".join(f"{name} {bytes_}" for name, bytes_ in overheads.items())
             raise ValueError(f"frame_overhead_bytes must be the same at all switches: {said}")

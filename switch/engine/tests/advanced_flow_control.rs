@@ -1,17 +1,13 @@
 //! Programs for Tofino 2 that stop queues by themselves: `adv_flow_ctl`.
 
-use std::collections::BTreeMap;
-
+use ebb_engine::NodeId;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{NodeId, Switch, SwitchOptions};
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::source::SourceMap;
 use ebb_pipeline::Pipeline;
-use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_units::Instant;
 
-use crate::outside::{Outside, attach, inject, run};
+use crate::outside::{Outside, inject, run};
 use crate::switches::at;
+use crate::tofino;
 
 /// The deparser that sends a packet's message.
 #[derive(Clone, Copy)]
@@ -27,39 +23,12 @@ fn message(queue: u32, paused: bool) -> u32 {
 }
 
 fn pipeline() -> Pipeline {
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let text = include_str!("programs/flow_control.p4");
-    let options = Default::default();
-    let compiled = ebb_p4c::compile(
-        "flow_control.p4",
-        text,
-        &options,
-        &mut sources,
-        &diagnostics,
-    );
-    let program = compiled.expect("a right program").json;
-    Pipeline::load(&program).expect("loadable")
+    tofino::pipeline("flow_control.p4", text, false)
 }
 
 fn fabric() -> (Simulation<Outside>, NodeId) {
-    let options = SwitchOptions {
-        name: "s".into(),
-        device_id: 0,
-        cpu_port: None,
-        drop_port: 511,
-    };
-    let config = TrafficManagerConfig {
-        ports: BTreeMap::new(),
-        ..TrafficManagerConfig::like_bmv2(8)
-    };
-    let mut switch = Switch::new(options, config).expect("valid configuration");
-    switch.install(pipeline()).expect("nothing is exported");
-    let mut fabric = Simulation::new();
-    let id = fabric.add_switch(switch);
-    for port in [1, 9] {
-        attach(&mut fabric, at(id, port));
-    }
-    (fabric, id)
+    tofino::fabric(pipeline(), 8, [1, 9])
 }
 
 /// A packet for a queue; its last byte is its name.

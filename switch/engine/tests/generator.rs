@@ -1,19 +1,15 @@
 //! The packet generator of Tofino in a switch: timers, ports that go down, packets that come round again; and copies to
 //! the CPU.
 
-use std::collections::BTreeMap;
-
+use ebb_engine::NodeId;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{NodeId, Switch, SwitchOptions};
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::source::SourceMap;
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::generator::{Application, PortRole, Trigger};
-use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_units::{Duration, Instant};
 
-use crate::outside::{Outside, attach, inject, run};
+use crate::outside::{Outside, inject, run};
 use crate::switches::at;
+use crate::tofino;
 
 /// The port at which the pipe generates, and by which packets come round.
 const GENERATES: u16 = 68;
@@ -21,29 +17,9 @@ const BYTES: [u8; 4] = [0xa, 0xb, 0xc, 0xd];
 
 /// A switch with hosts at ports 1 to 3 whose generator sends [`BYTES`] twice for each trigger.
 fn fabric(trigger: Trigger) -> (Simulation<Outside>, NodeId) {
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let text = include_str!("programs/generated.p4");
-    let options = Default::default();
-    let compiled = ebb_p4c::compile("generated.p4", text, &options, &mut sources, &diagnostics);
-    let program = compiled.expect("a right program").json;
-    let options = SwitchOptions {
-        name: "s".into(),
-        device_id: 0,
-        cpu_port: None,
-        drop_port: 511,
-    };
-    let config = TrafficManagerConfig {
-        ports: BTreeMap::new(),
-        ..TrafficManagerConfig::like_bmv2(8)
-    };
-    let mut switch = Switch::new(options, config).expect("valid configuration");
-    let pipeline = Pipeline::load(&program).expect("loadable");
-    switch.install(pipeline).expect("nothing is exported");
-    let mut fabric = Simulation::new();
-    let id = fabric.add_switch(switch);
-    for port in 1..=3 {
-        attach(&mut fabric, at(id, port));
-    }
+    let pipeline = tofino::pipeline("generated.p4", text, false);
+    let (mut fabric, id) = tofino::fabric(pipeline, 8, 1..=3);
     fabric.with_switch(id, |switch| {
         let now = switch.now();
         let generator = switch.pipeline_mut().expect("a program").generator();

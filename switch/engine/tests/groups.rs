@@ -1,49 +1,24 @@
 //! Multicast of programs for Tofino: group 0, and exclusion by level 1.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use ebb_engine::NodeId;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{NodeId, Switch, SwitchOptions};
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::source::SourceMap;
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::Replica;
-use ebb_traffic_manager::TrafficManagerConfig;
 
-use crate::outside::{Outside, attach, inject, run};
+use crate::outside::{Outside, inject, run};
 use crate::switches::at;
+use crate::tofino;
 
 /// A switch with hosts at ports 1 to 3.
 fn fabric(is_interpreted: bool) -> (Simulation<Outside>, NodeId) {
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let text = include_str!("programs/groups.p4");
-    let options = Default::default();
-    let compiled = ebb_p4c::compile("groups.p4", text, &options, &mut sources, &diagnostics);
-    let program = compiled.expect("a right program").json;
-    let options = SwitchOptions {
-        name: "s".into(),
-        device_id: 0,
-        cpu_port: None,
-        drop_port: 511,
-    };
-    let config = TrafficManagerConfig {
-        ports: BTreeMap::new(),
-        ..TrafficManagerConfig::like_bmv2(1)
-    };
-    let mut switch = Switch::new(options, config).expect("valid configuration");
-    let pipeline = match is_interpreted {
-        true => Pipeline::load_interpreted(&program),
-        false => Pipeline::load(&program),
-    };
-    switch
-        .install(pipeline.expect("loadable"))
-        .expect("nothing is exported");
-    let mut fabric = Simulation::new();
-    let id = fabric.add_switch(switch);
-    for port in 1..=3 {
-        attach(&mut fabric, at(id, port));
-    }
-    (fabric, id)
+    tofino::fabric(
+        tofino::pipeline("groups.p4", text, is_interpreted),
+        1,
+        1..=3,
+    )
 }
 
 fn with<R>(fabric: &mut Simulation<Outside>, id: NodeId, f: impl FnOnce(&mut Pipeline) -> R) -> R {

@@ -4,6 +4,7 @@ mod classes;
 mod full;
 mod outside;
 mod switches;
+mod tofino;
 
 mod advanced_flow_control;
 mod codel;

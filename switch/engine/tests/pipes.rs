@@ -1,50 +1,18 @@
 //! Pipes of a switch for Tofino: registers of their own, and ports that lead from one to another.
 
-use std::collections::BTreeMap;
-
+use ebb_engine::NodeId;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{NodeId, Switch, SwitchOptions};
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::source::SourceMap;
-use ebb_pipeline::Pipeline;
-use ebb_traffic_manager::TrafficManagerConfig;
 
-use crate::outside::{Outside, attach, inject, run};
+use crate::outside::{Outside, inject, run};
 use crate::switches::at;
+use crate::tofino;
 
 /// A port in each of three pipes.
 const PORTS: [u16; 3] = [1, 129, 385];
 
 fn fabric(is_interpreted: bool) -> (Simulation<Outside>, NodeId) {
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let text = include_str!("programs/pipes.p4");
-    let options = Default::default();
-    let compiled = ebb_p4c::compile("pipes.p4", text, &options, &mut sources, &diagnostics);
-    let program = compiled.expect("a right program").json;
-    let options = SwitchOptions {
-        name: "s".into(),
-        device_id: 0,
-        cpu_port: None,
-        drop_port: 511,
-    };
-    let config = TrafficManagerConfig {
-        ports: BTreeMap::new(),
-        ..TrafficManagerConfig::like_bmv2(1)
-    };
-    let mut switch = Switch::new(options, config).expect("valid configuration");
-    let pipeline = match is_interpreted {
-        true => Pipeline::load_interpreted(&program),
-        false => Pipeline::load(&program),
-    };
-    switch
-        .install(pipeline.expect("loadable"))
-        .expect("nothing is exported");
-    let mut fabric = Simulation::new();
-    let id = fabric.add_switch(switch);
-    for port in PORTS {
-        attach(&mut fabric, at(id, port));
-    }
-    (fabric, id)
+    tofino::fabric(tofino::pipeline("pipes.p4", text, is_interpreted), 1, PORTS)
 }
 
 /// The port by which a packet leaves that is to take these ports, and the counts in it, the last first; `None`: it
