@@ -146,6 +146,21 @@ Switch(pipe) main;
 }
 
 #[test]
+fn parts_of_an_architecture_file_stand_for_all_of_it() {
+    for (generation, whole, expected) in [
+        (1, "tna", Architecture::Tna),
+        (2, "t2na", Architecture::T2na),
+    ] {
+        let parts = ["specs", "base", "arch"];
+        let parts = parts.map(|part| format!("#include <tofino{generation}_{part}.p4>\n"));
+        let parts = format!("#define __TARGET_TOFINO__ {generation}\n{}", parts.concat());
+        let text = pipeline("", "", "").replace(&format!("#include <{whole}.p4>"), "");
+        let program = check("parts.p4", &format!("{parts}{text}"), Vec::new());
+        assert_eq!(program.expect("no errors").architecture, expected);
+    }
+}
+
+#[test]
 fn a_register_action_brings_its_method() {
     let text = pipeline(
         "",

@@ -8,19 +8,30 @@ use std::path::{Path, PathBuf};
 /// a megabyte in all its files.
 const MAX_BYTES: u64 = 1 << 26;
 
+const PSA: &str = include_str!("../../p4include/psa.p4");
+const TNA: &str = include_str!("../../p4include/tna.p4");
+const T2NA: &str = include_str!("../../p4include/t2na.p4");
+
 /// The library files that live inside the compiler.
 const EMBEDDED: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../p4include/core.p4")),
     ("v1model.p4", include_str!("../../p4include/v1model.p4")),
-    ("psa.p4", include_str!("../../p4include/psa.p4")),
-    // Where p4c has it.
-    ("bmv2/psa.p4", include_str!("../../p4include/psa.p4")),
-    ("tna.p4", include_str!("../../p4include/tna.p4")),
-    ("t2na.p4", include_str!("../../p4include/t2na.p4")),
+    ("psa.p4", PSA),
+    ("tna.p4", TNA),
+    ("t2na.p4", T2NA),
     (
         "ebb_tofino.p4",
         include_str!("../../p4include/ebb_tofino.p4"),
     ),
+    // Where p4c has it.
+    ("bmv2/psa.p4", PSA),
+    // The parts of p4c's tna.p4 and t2na.p4, which some programs include in its place: the first brings all.
+    ("tofino1_specs.p4", TNA),
+    ("tofino1_base.p4", TNA),
+    ("tofino1_arch.p4", TNA),
+    ("tofino2_specs.p4", T2NA),
+    ("tofino2_base.p4", T2NA),
+    ("tofino2_arch.p4", T2NA),
 ];
 
 /// The library file that declares a name at its top level.
