@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ebb_topologies.errors import InputError as InputError
@@ -171,11 +172,16 @@ def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[st
         if isinstance(part, int):
             continue
         chosen = [one for one in current if part in _tags(one)]
-        fields = [one.model_fields[part] for one in current if part in one.model_fields]
+        fields = [field for one in current for key, field in _fields(one) if key == part]
         inside = [one for field in fields for one in _models_in(field.annotation)]
         # A part that names no field is the key of a dict.
         current = chosen or inside or (current if not fields else [])
-    return sorted({key for one in current for key in one.model_fields})
+    return sorted({key for one in current for key, _ in _fields(one)})
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """The fields of a model, by the keys that files have for them."""
+    return ((field.alias or name, field) for name, field in model.model_fields.items())
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
