@@ -199,8 +199,15 @@ def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
     with pytest.raises(InputError, match=r"program of s1: .*bad\.p4 is not compiled:\n.*mark"):
         lab_of(folder, program=bad).__enter__()
     absent = PAIR["program"] | {"s1": {"json": "none.json", "p4info": "none.txtpb"}}
-    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
-        lab_of(folder, program=absent).__enter__()
+    with pytest.raises(InputError, match=r"'program\.s1\.json': .*none\.json does not exist"):
+        lab_of(folder, program=absent)
+    (folder / "text.json").write_text("control {}")
+    no_json = PAIR["program"] | {"s1": {"json": "text.json", "p4info": "mark.p4"}}
+    with pytest.raises(InputError, match=r"text\.json is no BMv2 JSON: .*-o of ebb-p4c"):
+        lab_of(folder, program=no_json).__enter__()
+    with lab_of(folder) as first, pytest.raises(SimulatorError, match=r"\(--first-port, or"):
+        port = int(first.addresses["s1"].rpartition(":")[2])
+        Lab.of(PAIR, folder, first_port=port).__enter__()
     exported = {"queue": [{"id": 0}], "export": [{"register": "r", "what": "depth-bytes"}]}
     lacks = PAIR["program"] | {"s1": PAIR["program"]["s1"] | {"ports": exported}}
     with pytest.raises(InputError, match=r"without its program: .*register \"r\": the program has"):
@@ -239,13 +246,33 @@ def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
             "must be the same at all switches: s1 0, s2 24",
         ),
         ({"reaction_ns": 0}, "reaction_ns"),
-        ({"reation_ns": 5}, "reation_ns"),
-        ({"link": []}, "host"),
+        ({"reation_ns": 5}, r"unknown key 'reation_ns'; did you mean 'reaction_ns'"),
+        ({"link": []}, r"lab\.toml: host 'h1' has no link"),
+        ({"link": [*PAIR["link"], {"ends": ["h1", "s2"]}]}, "'h1' has more than one link"),
+        ({"program": {"s1": {"p4file": "a"}}}, r"\(valid keys: .*, include, json, p4, "),
+        (
+            {"program": {"s1": {"p4": "a", "cpu_port": 2}, "s2": {"p4": "a"}}},
+            r"'program\.s1\.cpu_port': port 2 has a link, to s2",
+        ),
     ],
 )
 def test_files_that_make_no_sense(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         file.split(PAIR | change, "lab.toml", "lab")
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ({"p4": "marc.p4"}, r"'program\.s1\.p4': .*marc\.p4 does not exist; .*'mark\.p4'"),
+        ({"p4": ""}, r"'program\.s1\.p4': .* is no file"),
+        ({"p4": "mark.p4", "include": ["none"]}, r"'program\.s1\.include': .*none is no folder"),
+        ({"json": "mark.p4", "p4info": "x"}, r"'program\.s1\.p4info': .*x does not exist"),
+    ],
+)
+def test_paths_that_lead_nowhere(folder: Path, program: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        lab_of(folder, program=PAIR["program"] | {"s1": program})
 
 
 def test_ports_end_somewhere(folder: Path) -> None:
