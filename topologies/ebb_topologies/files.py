@@ -122,11 +122,15 @@ KINDS = {
 """Expected type of a value, by pydantic's name of the error."""
 
 
+FORMS = ("constrained-", "literal[", "list[", "nullable[", "tuple[")
+"""How pydantic calls one of several forms that a value may have, in the place of a key."""
+
+
 def describe(error: ValidationError, model: type[BaseModel]) -> str:
     """Pydantic's findings as one line: key path, what was wrong, what would be right."""
     findings = []
     for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"])
+        path = ".".join(str(part) for part in item["loc"] if not _is_form(part))
         if item["type"] == "extra_forbidden":
             known = _keys_at(model, item["loc"][:-1])
             near = nearest(str(item["loc"][-1]), known)
@@ -142,6 +146,11 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
             where = _below(path, item) if item["type"] == "union_tag_invalid" else path
             findings.append(f"'{where}': {message}" if where else message)
     return "; ".join(findings)
+
+
+def _is_form(part: int | str) -> bool:
+    """Whether a part of a path is no key."""
+    return isinstance(part, str) and part.startswith(FORMS)
 
 
 def _below(path: str, item: ErrorDetails) -> str:
