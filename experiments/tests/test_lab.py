@@ -275,6 +275,15 @@ def test_paths_that_lead_nowhere(folder: Path, program: dict[str, Any], words: s
         lab_of(folder, program=PAIR["program"] | {"s1": program})
 
 
+def test_a_command_line_without_a_file_is_told_in_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main([]) == 1
+    assert capsys.readouterr().err == (
+        "ebb-lab: the following arguments are required: file (see --help)\n"
+    )
+
+
 def test_ports_end_somewhere(folder: Path) -> None:
     with pytest.raises(InputError, match="at ports 65535 to 65536, of 65535"):
         Lab.of(PAIR, folder, first_port=MAX_PORT)
