@@ -25,7 +25,7 @@ from ebb_topologies.nearest import hint, nearest
 Model = TypeVar("Model", bound=BaseModel)
 MAX_INTEGER = 2**64
 """No whole number in a file is as large."""
-MAX_DOTS = 1000
+MAX_DOTS = 500
 """Most dots of a key in a TOML file, or of a text in it up to the next comma, brace or line."""
 TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
 """Format of names of folders, in local time: they sort by it."""
