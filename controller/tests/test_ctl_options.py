@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ebb_controller.ctl import cli
+from ebb_controller.ctl.words import with_parameters
+from ebb_topologies.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -28,3 +32,18 @@ def test_wrong_ones_are_told_in_a_line(
     cli.parser.cache_clear()
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"ebb-ctl: {told}")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["prot=2"], "action send: there is no parameter 'prot'; did you mean 'port'?"),
+        ([], "action send: parameters are missing: port"),
+        (["2", "3"], "action send: parameter 2: '3' is one too many; there are: port"),
+    ],
+)
+def test_wrong_parameters_of_an_action_are_told(words: list[str], told: str) -> None:
+    send = SimpleNamespace(alias="send", params=[SimpleNamespace(name="port")])
+    with pytest.raises(InputError) as error:
+        with_parameters(send, words)
+    assert str(error.value) == told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -199,8 +200,15 @@ def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
     with pytest.raises(InputError, match=r"program of s1: .*bad\.p4 is not compiled:\n.*mark"):
         lab_of(folder, program=bad).__enter__()
     absent = PAIR["program"] | {"s1": {"json": "none.json", "p4info": "none.txtpb"}}
-    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
-        lab_of(folder, program=absent).__enter__()
+    with pytest.raises(InputError, match=r"'program\.s1\.json': .*none\.json does not exist"):
+        lab_of(folder, program=absent)
+    (folder / "text.json").write_text("control {}")
+    no_json = PAIR["program"] | {"s1": {"json": "text.json", "p4info": "mark.p4"}}
+    with pytest.raises(InputError, match=r"text\.json is no BMv2 JSON: .*-o of ebb-p4c"):
+        lab_of(folder, program=no_json).__enter__()
+    with lab_of(folder) as first, pytest.raises(SimulatorError, match=r"\(--first-port, or"):
+        port = int(first.addresses["s1"].rpartition(":")[2])
+        Lab.of(PAIR, folder, first_port=port).__enter__()
     exported = {"queue": [{"id": 0}], "export": [{"register": "r", "what": "depth-bytes"}]}
     lacks = PAIR["program"] | {"s1": PAIR["program"]["s1"] | {"ports": exported}}
     with pytest.raises(InputError, match=r"without its program: .*register \"r\": the program has"):
@@ -239,13 +247,42 @@ def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
             "must be the same at all switches: s1 0, s2 24",
         ),
         ({"reaction_ns": 0}, "reaction_ns"),
-        ({"reation_ns": 5}, "reation_ns"),
-        ({"link": []}, "host"),
+        ({"reation_ns": 5}, r"unknown key 'reation_ns'; did you mean 'reaction_ns'"),
+        ({"link": []}, r"lab\.toml: host 'h1' has no link"),
+        ({"link": [*PAIR["link"], {"ends": ["h1", "s2"]}]}, "'h1' has more than one link"),
+        ({"program": {"s1": {"p4file": "a"}}}, r"\(valid keys: .*, include, json, p4, "),
+        (
+            {"program": {"s1": {"p4": "a", "cpu_port": 2}, "s2": {"p4": "a"}}},
+            r"'program\.s1\.cpu_port': port 2 has a link, to s2",
+        ),
     ],
 )
 def test_files_that_make_no_sense(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         file.split(PAIR | change, "lab.toml", "lab")
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ({"p4": "marc.p4"}, r"'program\.s1\.p4': .*marc\.p4 does not exist; .*'mark\.p4'"),
+        ({"p4": ""}, r"'program\.s1\.p4': .* is no file"),
+        ({"p4": "mark.p4", "include": ["none"]}, r"'program\.s1\.include': .*none is no folder"),
+        ({"json": "mark.p4", "p4info": "x"}, r"'program\.s1\.p4info': .*x does not exist"),
+    ],
+)
+def test_paths_that_lead_nowhere(folder: Path, program: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        lab_of(folder, program=PAIR["program"] | {"s1": program})
+
+
+def test_a_command_line_without_a_file_is_told_in_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main([]) == 1
+    assert capsys.readouterr().err == (
+        "ebb-lab: the following arguments are required: file (see --help)\n"
+    )
 
 
 def test_ports_end_somewhere(folder: Path) -> None:
@@ -279,6 +316,35 @@ def test_the_example_marks_more_with_a_lower_threshold(
         assert int(said[1]) == 120
         marked.append(int(said[2]))
     assert marked == [81, 111]
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_who_ends_the_command_leaves_nothing(folder: Path, number: signal.Signals) -> None:
+    (folder / "pair.toml").write_text(
+        "[single_rack]\nhosts = 1\n[program.s1]\np4 = 'mark.p4'\ndefine = ['MARK=0x88b5']\n"
+    )
+    (folder / "wait.py").write_text("import time\ndef main(lab):\n    time.sleep(100)\n")
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    command = [str(Path(sys.executable).parent / "ebb-lab"), "--first-port", str(free_port())]
+    command += ["--build", str(BINARIES.directory), "pair.toml", "wait.py"]
+    surroundings = os.environ | {"TMPDIR": str(scratch)}
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=surroundings,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as lab:
+        assert lab.stdout is not None
+        while "up in" not in lab.stdout.readline():
+            assert lab.poll() is None
+        lab.send_signal(number)
+        _, said = lab.communicate(timeout=30)
+    assert said == "ebb-lab: interrupted\n"
+    assert list(scratch.iterdir()) == []
 
 
 @needs_compiler

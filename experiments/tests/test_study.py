@@ -150,6 +150,10 @@ def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
     [
         ({"claim": [{"text": "", "expression": "fct('ndp')", "published": [1, 2],
                      "band": [0, 1]}]}, "published has 2 entries for 1 rows"),
+        ({"claim": [{"text": "", "expression": "fct('ndp')", "published": 1, "band": [1, 0]}]},
+         r"'claim\.0': a band goes from the lesser number, not from 1\.0 to 0\.0"),
+        ({"metric": {"fct": {"of": "fct", "stat": "99", "label": "", "unit": ""}}},
+         r"'metric\.fct\.fct\.stat': must be 'mean', .*, not '99'"),
         ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "no"}]},
          "there is no 'no'; known: fct, delay"),
         ({"figure": [{"name": "f", "title": "", "kind": "cdf", "metric": "fct",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import re
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ebb_topologies.errors import InputError as InputError
@@ -23,6 +25,8 @@ from ebb_topologies.nearest import hint, nearest
 Model = TypeVar("Model", bound=BaseModel)
 MAX_INTEGER = 2**64
 """No whole number in a file is as large."""
+MAX_DOTS = 500
+"""Most dots of a key in a TOML file, or of a text in it up to the next comma, brace or line."""
 TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
 """Format of names of folders, in local time: they sort by it."""
 
@@ -42,19 +46,28 @@ def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
     except ValueError as error:  # the path has a NUL character
         raise InputError(f"{str(path)!r} cannot be a file: {error}") from error
     try:
-        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        data = json.loads(text) if path.suffix == ".json" else _toml(text)
+        values = list(_values(data))
     except ValueError as error:  # wrong syntax, or a number of thousands of digits
         raise InputError(f"{path}: {error}") from error
     except RecursionError as error:
-        raise InputError(f"{path}: brackets are nested too deeply") from error
+        raise InputError(f"{path}: brackets or keys are nested too deeply") from error
     if not isinstance(data, dict):
         raise InputError(
             f"{path}: the top level must be a table of keys, not a {type(data).__name__}"
         )
-    for key, value in _values(data):
+    for key, value in values:
         if (fault := _fault(value, finite)) is not None:
             raise InputError(f"{path}: '{key}': {fault}")
     return data
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """The table of a TOML document. tomllib takes time by the square of the parts of a key."""
+    for part in re.split(r"[=,{}\n]", text):
+        if part.count(".") > MAX_DOTS:
+            raise ValueError(f"a key or text has more than {MAX_DOTS} dots: {part.strip()[:40]}..")
+    return tomllib.loads(text)
 
 
 def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -121,11 +134,15 @@ KINDS = {
 """Expected type of a value, by pydantic's name of the error."""
 
 
+FORMS = ("constrained-", "literal[", "list[", "nullable[", "tuple[")
+"""How pydantic calls one of several forms that a value may have, in the place of a key."""
+
+
 def describe(error: ValidationError, model: type[BaseModel]) -> str:
     """Pydantic's findings as one line: key path, what was wrong, what would be right."""
     findings = []
     for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"])
+        path = ".".join(str(part) for part in item["loc"] if not _is_form(part))
         if item["type"] == "extra_forbidden":
             known = _keys_at(model, item["loc"][:-1])
             near = nearest(str(item["loc"][-1]), known)
@@ -141,6 +158,11 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
             where = _below(path, item) if item["type"] == "union_tag_invalid" else path
             findings.append(f"'{where}': {message}" if where else message)
     return "; ".join(findings)
+
+
+def _is_form(part: int | str) -> bool:
+    """Whether a part of a path is no key."""
+    return isinstance(part, str) and part.startswith(FORMS)
 
 
 def _below(path: str, item: ErrorDetails) -> str:
@@ -171,11 +193,16 @@ def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[st
         if isinstance(part, int):
             continue
         chosen = [one for one in current if part in _tags(one)]
-        fields = [one.model_fields[part] for one in current if part in one.model_fields]
+        fields = [field for one in current for key, field in _fields(one) if key == part]
         inside = [one for field in fields for one in _models_in(field.annotation)]
         # A part that names no field is the key of a dict.
         current = chosen or inside or (current if not fields else [])
-    return sorted({key for one in current for key in one.model_fields})
+    return sorted({key for one in current for key, _ in _fields(one)})
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """The fields of a model, by the keys that files have for them."""
+    return ((field.alias or name, field) for name, field in model.model_fields.items())
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

@@ -523,13 +523,20 @@ class Topology:
 
 def load_topology(path: Path) -> Topology:
     """The topology of a file. Raises `InputError` for what is wrong in it."""
-    spec = validate(TopologySpec, load(path), str(path))
-    return build(spec, default_name=path.stem)
+    return _built(load(path), str(path), path.stem)
 
 
 def from_table(table: dict[str, Any], where: str) -> Topology:
     """A topology given inline, in another file."""
-    return build(validate(TopologySpec, table, where), default_name="inline")
+    return _built(table, where, "inline")
+
+
+def _built(table: dict[str, Any], where: str, default_name: str) -> Topology:
+    spec = validate(TopologySpec, table, where)
+    try:
+        return build(spec, default_name)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 def build(spec: TopologySpec, default_name: str = "topology") -> Topology:
@@ -639,6 +646,9 @@ class _Draft:
                 raise InputError(f"link {a} - {b}: there is no node '{node}'")
         if a == b:
             raise InputError(f"link {a} - {b} joins a node to itself")
+        for node in (a, b):
+            if self.far_ends.get(node):
+                raise InputError(f"host '{node}' has more than one link; it needs exactly one")
         wanted = ports or (None, None)
         ends = [Endpoint(n, self._take(n, p)) for n, p in zip((a, b), wanted, strict=True)]
         for near, far in (ends, reversed(ends)):
@@ -691,8 +701,8 @@ class _Draft:
 
     def _only_neighbour(self, host: str) -> Endpoint:
         far = self.far_ends[host]
-        if len(far) != 1:
-            raise InputError(f"host '{host}' has {len(far)} links; it needs exactly one")
+        if not far:
+            raise InputError(f"host '{host}' has no link; it needs exactly one")
         return far[0]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,6 +40,36 @@ def test_one_name_is_proposed_or_all_are_listed() -> None:
 def test_a_command_line_proposes_words_and_options(words: list[str], meant: str) -> None:
     with pytest.raises(InputError, match=f"did you mean {meant}\\?"):
         parser().parse_args(words)
+
+
+def test_the_help_of_an_option_says_its_default() -> None:
+    found = Parser(prog="tool")
+    found.add_argument("--seconds", default=5, help="how long")
+    found.add_argument("--size", default="full", help="which (default: all)")
+    found.add_argument("--by", default="", help="series")
+    found.add_argument("--json", action="store_true", help="for programs")
+    found.add_argument("--seed", type=int, help="by default by chance")
+    said = found.format_help()
+    assert "how long (default: 5)" in said
+    assert said.count("default") == 3
+
+
+def test_every_option_of_every_program_is_explained() -> None:
+    for program in sorted(Path(sys.executable).parent.glob("ebb-*")):
+        said = _help(program)
+        commands = re.search(r"{([a-z,]+)} \.\.\.", said)
+        for command in commands[1].split(",") if commands else ():
+            said += _help(program, command)
+        for option, explained in re.findall(
+            r"^  (-.*?)(?:  +(\S.*)|\n {8,}(?:\S.*))?$", said, re.M
+        ):
+            assert explained or f"{option}\n   " in said, (program.name, option)
+
+
+def _help(program: Path, *words: str) -> str:
+    wide = os.environ | {"COLUMNS": "200"}
+    command = [str(program), *words, "--help"]
+    return subprocess.run(command, env=wide, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_file_that_is_not_there_is_looked_for_beside(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebb_topologies.errors import InputError
+from ebb_topologies.nearest import hint
 from finsy import P4IndirectAction, P4TableAction, P4TableMatch
 from finsy.p4entity import P4Member, P4Replica
 from finsy.p4schema import P4ActionRef, P4Schema, P4Table
@@ -115,6 +116,10 @@ def with_parameters(chosen: P4ActionRef | Any, words: Sequence[str]) -> P4TableA
     """An action with the parameters that words assign. Raises `InputError`."""
     names = [parameter.name for parameter in chosen.params]
     values = assigned(words, names, f"action {chosen.alias}: parameter")
+    for name in values:
+        if name not in names:
+            known = hint(name, names)
+            raise InputError(f"action {chosen.alias}: there is no parameter '{name}'; {known}")
     missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"action {chosen.alias}: parameters are missing: {', '.join(missing)}")

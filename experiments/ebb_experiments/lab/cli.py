@@ -17,6 +17,7 @@ from pathlib import Path
 from ebb_topologies import installation
 from ebb_topologies.arguments import Parser, whole_from
 from ebb_topologies.errors import InputError
+from ebb_topologies.processes import interrupted_by_all
 
 from ebb_experiments.lab.lab import FIRST_PORT, Lab
 from ebb_experiments.run.conversation import SimulatorError
@@ -31,7 +32,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="ebb-lab", description=__doc__)
     parser.add_argument("file", type=Path, help="file of the lab (docs/lab.md)")
     parser.add_argument("script", nargs="?", type=Path, help="Python program")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    rest = parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    rest.required = False  # argparse would list it among those that are missing
     parser.add_argument(
         "--first-port",
         type=whole_from(1),
@@ -47,9 +49,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Starts the lab and hands it to the script, or to who sits at the terminal."""
-    options = arguments(argv)
     started = time.monotonic()
+    interrupted_by_all()
     try:
+        options = arguments(argv)
         with Lab.open(options.file, first_port=options.first_port, build=options.build) as lab:
             for switch, address in lab.addresses.items():
                 print(f"{switch:9} {address}")

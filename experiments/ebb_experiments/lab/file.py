@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from ebb_topologies import model
 from ebb_topologies.errors import InputError
 from ebb_topologies.files import load, validate
-from ebb_topologies.model import Spec, Topology
-from ebb_topologies.nearest import hint
+from ebb_topologies.model import Spec, Topology, TopologySpec
+from ebb_topologies.nearest import hint, nearest
 from ebb_topologies.traffic_manager import PortParameters
 from pydantic import Field, model_validator
 
@@ -95,6 +95,10 @@ def split(table: dict[str, Any], where: str, name: str) -> tuple[Topology, LabSp
     topology."""
     own = {key: table[key] for key in LabSpec.model_fields if key in table}
     rest = {key: value for key, value in table.items() if key not in own}
+    known = [*LabSpec.model_fields, *TopologySpec.model_fields]
+    for key in table:
+        if key not in known:
+            raise InputError(f"{where}: unknown key '{key}'; {hint(key, known)}")
     spec = validate(LabSpec, own, where)
     topology = model.from_table({"name": name} | rest, where)
     switches = [switch.name for switch in topology.switches]
@@ -106,4 +110,31 @@ def split(table: dict[str, Any], where: str, name: str) -> tuple[Topology, LabSp
     for switch in switches:
         if switch not in spec.program:
             raise InputError(f"{where}: switch {switch} has no program: add [program.{switch}]")
+    for switch, program in spec.program.items():
+        if (far := topology.neighbours[switch].get(program.cpu_port or 0)) is not None:
+            raise InputError(
+                f"{where}: 'program.{switch}.cpu_port': port {program.cpu_port} has a link, to "
+                f"{far[0].node}; choose another"
+            )
     return topology, spec
+
+
+def check_paths(spec: LabSpec, folder: Path, where: str) -> None:
+    """Raises `InputError` for a path, relative to `folder`, that leads to no file or no folder;
+    `where` names the file of the lab."""
+    for switch, program in spec.program.items():
+        files = ("p4", program.p4), ("json", program.json_file), ("p4info", program.p4info)
+        for key, name in (*files, ("bf_rt_schema", program.bf_rt_schema)):
+            if name is None or (path := folder / name).is_file():
+                continue
+            fault = "is no file"
+            if not path.exists():
+                beside = (each.name for each in path.parent.glob(f"*{path.suffix}"))
+                near = nearest(path.name, beside)
+                fault = "does not exist" + (f"; did you mean '{near}'?" if near else "")
+            raise InputError(f"{where}: 'program.{switch}.{key}': {path} {fault}")
+        for name in program.include:
+            if not (folder / name).is_dir():
+                raise InputError(
+                    f"{where}: 'program.{switch}.include': {folder / name} is no folder"
+                )

@@ -33,6 +33,12 @@ FIRST_PORT = 9559
 MAX_PORT = 65_535
 THREADS = 1
 """Hosts interrupt the clock so often that more would wait for each other."""
+OPTIONS = {
+    "--grpc-server-addr, or grpc_server_addr and fabric_socket of the fabric file": (
+        "--first-port, or first_port of Lab"
+    )
+}
+"""Options of a lab in place of those that switches name in errors."""
 QUEUE_PACKETS = 250
 """Packets of each queue for which a lab does not say more."""
 Receive = Callable[[int, bytes], object]
@@ -80,12 +86,14 @@ class Lab:
     def open(cls, path: Path, *, first_port: int = FIRST_PORT, build: Path | None = None) -> Lab:
         """The lab of a file. Raises `InputError` for what is wrong in it."""
         topology, spec = file.read(path)
+        file.check_paths(spec, path.parent, str(path))
         return cls(topology, spec, path.parent, first_port=first_port, build=build)
 
     @classmethod
     def of(cls, table: dict[str, Any], folder: Path, *, first_port: int = FIRST_PORT) -> Lab:
         """The lab of a table with the keys of a file, whose paths are relative to `folder`."""
         topology, spec = file.split(table, "lab", "lab")
+        file.check_paths(spec, folder, "lab")
         return cls(topology, spec, folder, first_port=first_port)
 
     def __enter__(self) -> Lab:
@@ -96,7 +104,7 @@ class Lab:
             network = scratch / "network.json"
             network.write_text(json.dumps(self._network(programs)))
             log = scratch / "simulator.log"
-            self._conversation = Conversation(simulator, network, log, THREADS)
+            self._conversation = Conversation(simulator, network, log, THREADS, OPTIONS)
             ready = self._conversation.next("ready")
             if refused := ready.get("refused"):
                 raise InputError("; ".join(refused))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ebb_topologies.errors import InputError
-from ebb_topologies.files import load
 
 from ebb_experiments.lab.file import ProgramSpec
 
@@ -44,7 +44,18 @@ class Compiled:
     @property
     def queues(self) -> int:
         """How many queues of a port it names."""
-        return QUEUES.get(load(self.json).get("architecture", "v1model"), QUEUES["v1model"])
+        return QUEUES.get(_architecture(self.json), QUEUES["v1model"])
+
+
+def _architecture(path: Path) -> str:
+    """The architecture that BMv2 JSON names, whatever the file is called; none: v1model."""
+    try:
+        program = json.loads(path.read_text())
+        return str(program.get("architecture", "v1model"))
+    except (ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path} is no BMv2 JSON: {error}; give the file that -o of ebb-p4c wrote"
+        ) from error
 
 
 def compiled(
@@ -68,14 +79,14 @@ def _compile(switch: str, spec: ProgramSpec, folder: Path, compiler: Path, out: 
     source = folder / (spec.p4 or "")
     out.mkdir()
     # The name of the file is the program's name for clients of BF Runtime.
-    json, p4info, schema = (
+    program, p4info, schema = (
         out / f"{source.stem}{end}" for end in (".json", ".p4info.txtpb", ".bf-rt.json")
     )
-    command: list[str | Path] = [compiler, "-o", json, "--p4runtime-files", p4info]
+    command: list[str | Path] = [compiler, "-o", program, "--p4runtime-files", p4info]
     command += ["--bf-rt-schema", schema, *(["--arch", spec.arch] if spec.arch else [])]
     command += [f"-I{folder / include}" for include in spec.include]
     command += [*(f"-D{define}" for define in spec.define), source]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise InputError(f"program of {switch}: {source} is not compiled:\n{done.stderr.strip()}")
-    return Compiled(json, p4info, schema)
+    return Compiled(program, p4info, schema)

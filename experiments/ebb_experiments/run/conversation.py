@@ -30,7 +30,7 @@ class Conversation:
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Starts it. `threads`: 0 as many as there are processors. `places`: names for people of
-        files that its errors name."""
+        files and options that its errors name."""
         self._log = log
         self._places = places
         # It must not go on with a run when whoever started it is killed.

@@ -43,8 +43,15 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             "--workers", type=whole_from(1), help="of this machine; none: one per processor"
         )
     for each in (running, reporting):
-        each.add_argument("--results", type=Path, default=results() / "experiments")
-        each.add_argument("--out", type=Path, default=results() / "report", help="of the report")
+        each.add_argument(
+            "--results",
+            type=Path,
+            default=results() / "experiments",
+            help="folder of the trials that have been run, and of those that are run now",
+        )
+        each.add_argument(
+            "--out", type=Path, default=results() / "report", help="folder of the report"
+        )
         each.add_argument(
             "--markdown", action="store_true", help="no report.html, figures as PNG only"
         )
@@ -61,7 +68,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             type=_setting,
             help="what differs from the file, as agent.nic.queue=fifo; may be repeated",
         )
-    running.add_argument("--size", choices=SIZES, default="quick")
+    running.add_argument(
+        "--size", choices=SIZES, default="quick", help="that of the file: [size.quick], [size.full]"
+    )
     running.add_argument(
         "--stale", action="store_true", help="those whose committed results are of older programs"
     )
@@ -72,7 +81,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--out", type=Path, default=data() / "docs" / "results", help="folder with the pages"
     )
     checking.add_argument(
-        "--seconds", type=float, default=60, help="that the trials of an experiment took, at most"
+        "--seconds",
+        type=float,
+        default=60,
+        help="run no trials of an experiment that took longer together",
     )
     reporting.add_argument("--size", choices=SIZES, help="none: full where there is any of it")
     return parser.parse_args(argv)

@@ -210,6 +210,10 @@ class Claim(Spec):
             value = getattr(self, key)
             if isinstance(value, list) and len(value) != rows:
                 raise ValueError(f"{key} has {len(value)} entries for {rows} rows")
+        for row in range(rows):
+            low, high = self.band_at(row)
+            if low is not None and high is not None and low > high:
+                raise ValueError(f"a band goes from the lesser number, not from {low} to {high}")
         return self
 
     @property

@@ -5,6 +5,9 @@ use crate::error::Error;
 use crate::patterns::{JobPattern, check_count};
 use crate::spec::{Arrivals, Traffic};
 
+/// The largest load, as a fraction of the links: of more, a fraction in percent is likelier than a wish.
+const MAX_LOAD: f64 = 10.0;
+
 /// Who starts a job at an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Starters {
@@ -63,6 +66,15 @@ impl ArrivalTimes {
                 let rate_hz = match (rate_hz, rate_per_host_hz, load) {
                     (Some(rate), None, None) => rate,
                     (None, Some(rate), None) => rate * pattern.starters() as f64,
+                    (None, None, Some(load)) if load > MAX_LOAD => {
+                        return Err(Error::at(
+                            place,
+                            format!(
+                                "load is {load}, expected at most {MAX_LOAD}: it is a fraction, \
+                                 0.4 of 40 %"
+                            ),
+                        ));
+                    }
                     (None, None, Some(load)) => {
                         let (sizes, links) = pattern.loaded_links();
                         let bits_per_job = 8.0 * sizes * traffic.size.mean_bytes();

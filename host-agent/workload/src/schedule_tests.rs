@@ -245,6 +245,10 @@ fn what_is_wrong_is_told() {
         "traffic t arrivals: give exactly one of rate_hz, rate_per_host_hz and load"
     );
     assert_eq!(
+        traffic("count = 3\narrivals = { type = 'poisson', load = 40 }"),
+        "traffic t arrivals: load is 40, expected at most 10: it is a fraction, 0.4 of 40 %"
+    );
+    assert_eq!(
         traffic("arrivals = { type = 'once' }\ncount = 3"),
         "traffic t arrivals: happen once; leave count away"
     );

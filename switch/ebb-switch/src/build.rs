@@ -221,6 +221,7 @@ fn build_switch<'a>(
     interpreted: bool,
     programs: &mut HashMap<&'a Path, Arc<Program>>,
 ) -> Result<Switch> {
+    settings.check().map_err(|problem| anyhow!(problem))?;
     let options = SwitchOptions {
         name: settings.name.clone(),
         device_id: settings.device_id,

@@ -51,6 +51,7 @@ pub struct Options {
     )]
     pub interfaces: Vec<PortOnInterface>,
 
+    /// By which controllers call the switch; a whole number
     #[arg(
         long,
         value_name = "ID",

@@ -162,6 +162,18 @@ impl Settings {
 }
 
 impl SwitchSettings {
+    /// Reports settings that are possible each, and not together.
+    pub fn check(&self) -> Result<(), String> {
+        if self.cpu_port == Some(self.drop_port) {
+            return Err(format!(
+                "{}: port {} is both the CPU port and the drop port; choose another --cpu-port or --drop-port \
+                 (cpu_port, drop_port of a fabric file)",
+                self.name, self.drop_port
+            ));
+        }
+        Ok(())
+    }
+
     fn from_options(options: &Options) -> Result<Self, FileError> {
         Ok(Self {
             name: format!("device {}", options.device_id),
@@ -404,6 +416,20 @@ mod tests {
         ] {
             let message = read(&folder, name, &text).expect_err(name);
             assert!(message.contains(expected), "{message}\nlacks {expected}");
+        }
+    }
+
+    #[test]
+    fn packets_for_the_controller_are_not_dropped() {
+        let folder = Folder::new("settings");
+        let with = |drop: &str| format!("{TWO}\ndrop_port = {drop}");
+        for (drop, told) in [("510", Some("s2: port 510 is both")), ("511", None)] {
+            let settings = read(&folder, "drop.toml", &with(drop)).expect("accepted");
+            let checked = settings.switches[1].check();
+            match told {
+                Some(words) => assert!(checked.expect_err("refused").starts_with(words)),
+                None => assert_eq!(checked, Ok(())),
+            }
         }
     }
 

@@ -169,7 +169,24 @@ impl Diagnostic {
             None => self,
         }
     }
+
+    /// As [`Self::suggest`]; if none is close, the candidates themselves, with `lead` in front of them.
+    pub fn suggest_among(self, name: &str, candidates: &[&str], lead: &str) -> Diagnostic {
+        if candidates.is_empty() || nearest(name, candidates.iter().copied()).is_some() {
+            return self.suggest(name, candidates.iter().copied());
+        }
+        let shown = &candidates[..candidates.len().min(MAX_CANDIDATES)];
+        let rest = if shown.len() < candidates.len() {
+            ", ..."
+        } else {
+            ""
+        };
+        self.help(format!("{lead} {}{rest}", shown.join(", ")))
+    }
 }
+
+/// How many names are listed where none is close to the one that is unknown.
+const MAX_CANDIDATES: usize = 16;
 
 /// How many errors are shown before the compiler gives up, if the user does not say.
 pub const MAX_ERRORS: usize = 50;

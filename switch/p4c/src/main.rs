@@ -100,7 +100,11 @@ fn work(
     }
     let mut dump = |stage: Stage, content: &dyn Fn() -> String| {
         if arguments.dump.contains(&stage) {
-            let _ = writeln!(std::io::stdout(), "{}", content());
+            let written = write_stdout(&format!("{}\n", content()));
+            written
+                .err()
+                .into_iter()
+                .for_each(|problem| diagnostics.report(*problem));
         }
         if stage == Stage::Ast
             && !diagnostics.has_errors()
@@ -249,9 +253,13 @@ fn serialised<M: Name>(message: &M, format: InfoFormat) -> Vec<u8> {
 }
 
 fn write_stdout(text: &str) -> Result<(), Box<Diagnostic>> {
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| output_problem(format!("cannot write to standard output: {error}")))
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads no more, as `head`, has enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(output_problem(
+            format!("cannot write to standard output: {error}"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn output_problem(problem: impl Into<String>) -> Box<Diagnostic> {

@@ -23,11 +23,15 @@ impl Compilers {
     }
 
     fn run(&self, line: &str) -> Output {
+        self.command(line).output().expect("it runs")
+    }
+
+    fn command(&self, line: &str) -> Command {
         let mut words = line.split(' ');
         let program = self.0.join(words.next().expect("a program"));
         let mut command = Command::new(program);
         command.args(words).current_dir(&self.0);
-        command.output().expect("it runs")
+        command
     }
 
     /// Runs without an error, and without a word; what it prints.
@@ -80,6 +84,22 @@ fn a_program_without_an_end_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr);
     let told = "cannot read `/dev/zero`: it has more than 67108864 bytes";
     assert!(!output.status.success() && said.contains(told), "{said}");
+}
+
+#[test]
+fn what_is_printed_and_does_not_arrive_is_an_error() {
+    let folder = Compilers::new();
+    for option in ["-E", "-M", "--dump ir"] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = folder
+            .command(&format!("p4c-bm2-ss {option} prog.p4"))
+            .stdout(full.expect("/dev/full"))
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told = said.contains("cannot write to standard output");
+        assert!(!output.status.success() && told, "{option}: {said}");
+    }
 }
 
 #[test]

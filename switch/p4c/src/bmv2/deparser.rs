@@ -83,7 +83,11 @@ impl Backend<'_> {
                     emitted.vars.extend(arg.variables());
                 }
             }
-            FlatKind::If(..) | FlatKind::Loop(_) => refuse("a BMv2 deparser cannot branch"),
+            FlatKind::If(..) | FlatKind::Loop(_) => {
+                let message = "a BMv2 deparser cannot branch; move this to the egress control";
+                let help = "`emit` leaves out a header that is not valid, without an `if`";
+                self.error_with_help("unsupported-deparser", statement.span, message, help);
+            }
             FlatKind::ApplyTable(..) => refuse("a BMv2 deparser cannot apply tables"),
             kind if changes(kind, &emitted.vars) => {
                 let message = "BMv2 runs this before the deparser emits the first header";

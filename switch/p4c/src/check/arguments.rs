@@ -7,7 +7,7 @@ use super::infer::Inference;
 use crate::ast::{self, Direction};
 use crate::budget::expr_parts;
 use crate::diagnostics::Diagnostic;
-use crate::ir::{Expr, ExprKind, Param, Signature};
+use crate::ir::{self, Expr, ExprKind, Param, Signature};
 use crate::source::Span;
 use crate::types::{self, Bindings, Type};
 
@@ -139,11 +139,23 @@ impl Checker<'_> {
             "argument `{}` of `{callee}` has type `{have}`, expected `{want}`",
             param.name
         );
-        self.report(
-            Diagnostic::error("type-mismatch", value.span, message)
-                .label(format!("this is `{have}`"))
-                .note(param.span, "the parameter"),
-        );
+        let error = Diagnostic::error("type-mismatch", value.span, message)
+            .label(format!("this is `{have}`"))
+            .note(param.span, "the parameter");
+        self.report(match (&value.ty, expected) {
+            (Type::Block(given, _), Type::Block(wanted, _)) => {
+                let (given, wanted) = (self.shown_params(*given), self.shown_params(*wanted));
+                error.help(format!("its parameters are {given}; needed are {wanted}"))
+            }
+            _ => error,
+        });
+    }
+
+    /// The parameters of a parser or control, in parentheses.
+    fn shown_params(&self, block: ir::BlockId) -> String {
+        let params = &self.program.blocks[block].signature.params;
+        let list: Vec<String> = params.iter().map(|p| self.shown_param(p)).collect();
+        format!("({})", list.join(", "))
     }
 
     /// Checks one argument against the direction of its parameter.

@@ -311,7 +311,17 @@ impl Checker<'_> {
                     "maxSizeInBytes",
                 ],
             };
-            self.unknown("unknown-method", method, message, known.iter().copied());
+            match method.text.as_str() {
+                "valid" if ty.is_header() => {
+                    self.error_with_help(
+                        "unknown-method",
+                        method.span,
+                        message,
+                        "call `isValid()`",
+                    );
+                }
+                _ => self.unknown("unknown-method", method, message, known.iter().copied()),
+            }
         }
         Target::Failed
     }

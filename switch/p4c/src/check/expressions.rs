@@ -284,6 +284,8 @@ impl Checker<'_> {
         } else if is_renaming(from, to) {
             diagnostic = diagnostic
                 .help("a `type` is cast to and from what it is made of: cast in two steps");
+        } else if matches!(from.stored(), Type::Bool) && to.as_bits().is_some() {
+            diagnostic = diagnostic.help("`bool` is cast to `bit<1>` only: write `x ? 1 : 0`");
         } else if from.as_bits().is_some() && to.as_bits().is_some() {
             diagnostic = diagnostic.help("change the width and the sign in two casts");
         }

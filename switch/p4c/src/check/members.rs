@@ -152,7 +152,9 @@ impl Checker<'_> {
                         }
                         true => diagnostic.help(format!("call it: `{}()`", name.text)),
                         false => {
-                            diagnostic.suggest(&name.text, s.fields.iter().map(|f| f.name.as_str()))
+                            let fields: Vec<&str> =
+                                s.fields.iter().map(|f| f.name.as_str()).collect();
+                            diagnostic.suggest_among(&name.text, &fields, "its fields are")
                         }
                     });
                     Expr::poison(span)

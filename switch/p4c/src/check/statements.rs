@@ -289,7 +289,7 @@ impl Checker<'_> {
                             .collect();
                         self.report(
                             Diagnostic::error("unknown-action", case.label.span, message)
-                                .suggest(&name.text, names),
+                                .suggest_among(&name.text, &names, "its actions are"),
                         );
                         continue;
                     }

@@ -413,6 +413,12 @@ impl Checker<'_> {
     fn entry(&mut self, table: &Table, entry: &ast::Entry, all_const: bool) -> Option<Entry> {
         let keys: Vec<Type> = table.key.iter().map(|k| k.expr.ty.clone()).collect();
         let keyset = self.keyset(&entry.keyset, &keys, entry.span)?;
+        let lpm = table
+            .key
+            .iter()
+            .zip(&entry.keyset)
+            .filter(|(k, _)| k.match_kind == "lpm");
+        lpm.for_each(|(_, set)| self.check_prefix(set));
         let action = self.action_call(table, &entry.action)?;
         let annotations = self.annotations(&entry.annotations);
         let priority = match &entry.priority {
@@ -426,6 +432,19 @@ impl Checker<'_> {
             is_const: all_const || entry.is_const,
             span: entry.span,
         })
+    }
+
+    /// Warns of a quotient of two numbers that is meant as a prefix.
+    fn check_prefix(&self, set: &ast::Expr) {
+        if let Ast::Binary(ast::BinaryOp::Div, _, length) = &set.kind
+            && matches!(length.kind, Ast::Number { .. })
+        {
+            let message = "this is a quotient, which matches one value, not a prefix";
+            self.report(
+                Diagnostic::warning("mismatch", set.span, message)
+                    .help("a prefix is a value and a mask: `0x0a000000 &&& 0xff000000`"),
+            );
+        }
     }
 
     /// The sets of one select case or table entry, one for each key.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind as Kind};
 use crate::diagnostics::Diagnostic;
+use crate::ir::BlockKind;
 use crate::preprocess;
 use crate::source::Span;
 
@@ -27,6 +28,18 @@ impl Checker<'_> {
             None => self.report(self.unknown_name(name, what)),
         }
         found
+    }
+
+    /// Whether the program includes an architecture: each declares packages.
+    fn has_architecture(&self) -> bool {
+        let blocks = self.scopes[0]
+            .names
+            .values()
+            .filter_map(|(entity, _)| match entity {
+                Entity::Block(id) => Some(&self.program.blocks[*id]),
+                _ => None,
+            });
+        blocks.into_iter().any(|b| b.kind == BlockKind::Package)
     }
 
     fn unknown_name(&self, name: &ast::Ident, what: &str) -> Diagnostic {
@@ -54,9 +67,16 @@ impl Checker<'_> {
             None => {
                 let diagnostic = error(format!("there is no {what} `{text}`"))
                     .label("not declared here or above");
-                let library = preprocess::library_with(text);
-                if library.is_some() && self.find("packet_in", true).is_none() {
-                    return diagnostic.help("begin the program with `#include <v1model.p4>`");
+                if let Some(library) = preprocess::library_with(text)
+                    && !self.has_architecture()
+                {
+                    let library = match library {
+                        "core.p4" => "v1model.p4",
+                        "ebb_tofino.p4" => "tna.p4",
+                        other => other,
+                    };
+                    return diagnostic
+                        .help(format!("begin the program with `#include <{library}>`"));
                 }
                 if is_state(self.declarations, name) {
                     let help = format!("it is a state: go there by `transition {text};`");
@@ -65,9 +85,26 @@ impl Checker<'_> {
                 if let Some(help) = elsewhere_known(text) {
                     return diagnostic.help(help);
                 }
-                let scopes = self.scopes.iter().flat_map(|s| s.names.keys());
-                diagnostic.suggest(text, scopes.map(String::as_str))
+                let names = self.scopes.iter().flat_map(|s| &s.names);
+                let fits = names.filter(|(_, (entity, _))| entity.may_be(what));
+                diagnostic.suggest(text, fits.map(|(name, _)| name.as_str()))
             }
+        }
+    }
+}
+
+impl Entity {
+    /// Whether it can stand where `what` is looked for. A table and an action begin calls, so they count as values.
+    fn may_be(&self, what: &str) -> bool {
+        let is_type = match self {
+            Entity::Type(_) | Entity::Generic(_) | Entity::Extern(_) | Entity::Block(_) => true,
+            Entity::Control(..) | Entity::Parser(..) => return what != "action",
+            _ => false,
+        };
+        match what {
+            "type" => is_type,
+            "action" => matches!(self, Entity::Action(_)),
+            _ => true,
         }
     }
 }
@@ -126,6 +163,7 @@ fn is_state(all: &[ast::Declaration], name: &ast::Ident) -> bool {
 /// Counterpart in P4 of a name of other languages or of P4_14.
 fn elsewhere_known(name: &str) -> Option<&'static str> {
     Some(match name {
+        "printf" | "print" => "`log_msg(\"text {}\", { value })` writes to the switch's log",
         "drop" => "a packet is dropped by `mark_to_drop(standard_metadata)`",
         "int8_t" | "int16_t" | "int32_t" | "int64_t" => "numbers have a width: int<8>, int<32>",
         "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "byte" | "char" | "short" | "long"

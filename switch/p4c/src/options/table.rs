@@ -102,7 +102,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(&["--Wwarn"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Warn); } Ok(()) }), "shows a warning as one"),
     option(&["--Werror"], Maybe("NAME"), Does(|a, v| { a.diagnose(v, Action::Error); Ok(()) }), "makes a warning an error, or all"),
     option(&["--error-format"], Value("long|short|json"), Does(error_format), "how messages are written: with lines of the program, a line each as gcc, or a JSON object a line"),
-    option(&["--maxErrorCount"], Value("N"), Does(max_errors), "how many errors are shown"),
+    option(&["--maxErrorCount"], Value("N"), Does(max_errors), "how many errors are shown; by default 50"),
     option(&["--disable-annotations", "--disable-annotation", "--disable-pragmas", "--disable-pragma"], Maybe("NAMES"), Does(annotations), "annotations that are ignored, with a warning"),
     option(&["--dump"], Value("STAGE"), Does(dump), "prints what a stage made: tokens, ast, ir, flat; another value is p4c's folder, which stays empty"),
     option(&["-O"], Maybe("LEVEL"), Nothing(ONE_OUTPUT), "optimisation level"),

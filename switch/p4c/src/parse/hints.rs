@@ -55,6 +55,9 @@ impl Parser<'_> {
     }
 
     fn word_hint(&self, found: &Token) -> Option<String> {
+        if self.before(1).is_some_and(|t| t.is_word("not")) {
+            return Some("not is written `!`".to_owned());
+        }
         let Tok::Ident(word) = &found.tok else {
             return None;
         };

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
+use crate::diagnostics::nearest;
+
 /// The most bytes of an included file, so that one that never ends is refused. The largest public program has less than
 /// a megabyte in all its files.
 const MAX_BYTES: u64 = 1 << 26;
@@ -128,7 +130,10 @@ pub fn find(
         false => Missing {
             code: "include-not-found",
             problem: format!("cannot find the include file `{path}`"),
-            help: format!("searched in: {searched}; add a folder with -I"),
+            help: match nearest(path, EMBEDDED.iter().map(|(name, _)| *name)) {
+                Some(meant) => format!("did you mean `{meant}`? Searched in: {searched}"),
+                None => format!("searched in: {searched}; add a folder with -I"),
+            },
         },
     })
 }

@@ -1,0 +1,1 @@
+#include <v1modle.p4>
