@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use ebb_units::Instant;
 use rand::Rng;
 
+use super::params::Section;
 use super::path::{Open, Path};
 use super::pull_queue::MAX_PRIORITY;
 use super::session::{Cast, ReceiverDriven};
@@ -56,7 +57,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             return Err(SendError::TooLarge { bytes, limit });
         }
         let open = self.senders.len();
-        if open >= S::limits(&self.params).max_flows {
+        if open >= self.params.session().max_flows as usize {
             return Err(SendError::TooManyFlows { open });
         }
         let local_port = self.choose_port(to, source_port)?;

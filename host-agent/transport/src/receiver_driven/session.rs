@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbHeader, PacketType};
 
-use super::{Buffers, RetryParams};
+use super::{Buffers, Section};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
@@ -182,18 +182,9 @@ pub trait ReceiverSession {
     fn closing(&self) -> EbbHeader;
 }
 
-/// Bounds on the state that peers can make a host keep.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionLimits {
-    pub max_flows: usize,
-    pub max_flows_per_peer: usize,
-    /// How long an ended session still answers late packets.
-    pub linger: Duration,
-}
-
 /// The types that make a receiver-driven transport of a [`SessionTable`](super::SessionTable).
 pub trait ReceiverDriven {
-    type Params;
+    type Params: Section;
     type Sender: SenderSession;
     type Receiver: ReceiverSession;
 
@@ -206,12 +197,10 @@ pub trait ReceiverDriven {
     /// Whether those take what all other classes leave, rather than that they may be trimmed.
     const IS_SCAVENGER: bool = false;
 
-    fn limits(params: &Self::Params) -> SessionLimits;
     /// How long a many-to-one session waits for its first packet. `None`: there are no such sessions.
     fn many_to_one(_params: &Self::Params) -> Option<Duration> {
         None
     }
-    fn retry(params: &Self::Params) -> RetryParams;
     fn max_object_bytes(params: &Self::Params, symbol_bytes: u16) -> u64;
     /// `symbol_bytes`: what fits into a packet.
     fn sender(

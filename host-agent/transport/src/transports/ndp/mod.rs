@@ -19,16 +19,14 @@ mod tests;
 
 use std::sync::Arc;
 
-use ebb_units::{Duration, Instant};
+use ebb_units::Instant;
 use ebb_wire::{EbbHeader, PacketType, Protocol};
 
 pub use params::NdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
-};
+use crate::receiver_driven::{Cast, ReceiverDriven, SessionTable, StreamShape};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -56,23 +54,6 @@ impl ReceiverDriven for Ndp {
     const NAME: &'static str = ENTRY.name;
     const GROUPS: bool = ENTRY.groups;
     const PAYLOAD: PacketType = PacketType::Data;
-
-    fn limits(params: &NdpParams) -> SessionLimits {
-        SessionLimits {
-            max_flows: params.max_flows as usize,
-            max_flows_per_peer: params.max_flows_per_peer as usize,
-            linger: Duration::from_nanos(params.linger_ns),
-        }
-    }
-
-    fn retry(params: &NdpParams) -> RetryParams {
-        RetryParams {
-            rto: Duration::from_nanos(params.rto_ns),
-            max_rto: Duration::from_nanos(params.max_rto_ns),
-            max_retries: params.max_retries,
-            give_up: Duration::from_nanos(params.give_up_ns),
-        }
-    }
 
     fn max_object_bytes(_: &NdpParams, symbol_bytes: u16) -> u64 {
         number::MAX_PACKETS * u64::from(symbol_bytes)

@@ -3,11 +3,11 @@
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::NdpParams;
 use super::number::{MAX_PACKETS, header_of, number_of};
 use super::reassembly::Reassembly;
-use super::{Ndp, NdpParams};
 use crate::receiver_driven::{
-    Buffers, Ending, Outbox, PullCredit, ReceiverDriven, ReceiverSession, Retry, StreamShape,
+    Buffers, Ending, Outbox, PullCredit, ReceiverSession, Retry, Section, StreamShape,
 };
 use crate::record::Counters;
 
@@ -79,7 +79,7 @@ impl Receiver {
             credit: PullCredit::new(u64::from(window), shape.packets()),
             window,
             verified: false,
-            retry: Retry::new(now, Ndp::retry(params)),
+            retry: Retry::new(now, params.session().retry()),
             last_activity: now,
             paused: false,
             ending: None,

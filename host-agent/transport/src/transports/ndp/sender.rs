@@ -6,12 +6,12 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::NdpParams;
 use super::flight::{Flight, Place};
 use super::number::{header_of, number_of};
 use super::receiver::HELD;
-use super::{Ndp, NdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape};
+use crate::receiver_driven::{Ending, Retry, Returned, Section, SenderSession, StreamShape};
 use crate::record::Counters;
 
 /// A receiver of which nothing arrives whole in this many windows is not worth sending to.
@@ -88,7 +88,7 @@ impl Sender {
             verified: false,
             futile: 0,
             held: false,
-            retry: Retry::new(now, Ndp::retry(params)),
+            retry: Retry::new(now, params.session().retry()),
             last_sent: now,
             ending: None,
             counters: Counters::default(),

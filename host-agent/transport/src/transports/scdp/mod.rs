@@ -34,9 +34,7 @@ pub use params::ScdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
-};
+use crate::receiver_driven::{Cast, ReceiverDriven, SessionTable, StreamShape};
 use crate::transports::Entry;
 
 /// First repair number of packets to a detached straggler: it still hears its group, and
@@ -69,25 +67,8 @@ impl ReceiverDriven for Scdp {
     const GROUPS: bool = ENTRY.groups;
     const PAYLOAD: PacketType = PacketType::Symbol;
 
-    fn limits(params: &ScdpParams) -> SessionLimits {
-        SessionLimits {
-            max_flows: params.max_flows as usize,
-            max_flows_per_peer: params.max_flows_per_peer as usize,
-            linger: Duration::from_nanos(params.linger_ns),
-        }
-    }
-
     fn many_to_one(params: &ScdpParams) -> Option<Duration> {
         Some(Duration::from_nanos(params.expect_timeout_ns))
-    }
-
-    fn retry(params: &ScdpParams) -> RetryParams {
-        RetryParams {
-            rto: Duration::from_nanos(params.rto_ns),
-            max_rto: Duration::from_nanos(params.max_rto_ns),
-            max_retries: params.max_retries,
-            give_up: Duration::from_nanos(params.give_up_ns),
-        }
     }
 
     /// Pull counters and block numbers have 32 bits; half of that leaves room for losses.

@@ -7,13 +7,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::ScdpParams;
 use super::block::{Block, Effect};
 use super::blocks::{Blocks, Share};
 use super::supplier::{MAX_WINDOW, State, Supplier};
-use super::{Scdp, ScdpParams};
 use crate::code::DecodeResult;
 use crate::receiver_driven::{
-    Buffers, Ending, Outbox, ReceiverDriven, ReceiverSession, Retry, StreamShape,
+    Buffers, Ending, Outbox, ReceiverSession, Retry, Section, StreamShape,
 };
 use crate::record::{Counters, SenderSummary};
 use crate::{FlowId, Job, JobResult, Role};
@@ -78,7 +78,7 @@ impl Receiver {
         } else {
             1
         };
-        let retry = Retry::new(now, Scdp::retry(params));
+        let retry = Retry::new(now, params.session().retry());
         let supplier = |sender| {
             let share = Share { sender, senders };
             Supplier::new(now, share, &blocks, first.pull, &retry)

@@ -9,12 +9,10 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::audience::{Audience, Listener};
 use super::blocks::{Blocks, Share};
-use super::{DETACHED_REPAIR, Scdp, ScdpParams};
+use super::{DETACHED_REPAIR, ScdpParams};
 use crate::code::{EncodeJob, EncodeResult, Encoders, MAX_ENCODERS, RaptorQ};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape,
-};
+use crate::receiver_driven::{Cast, Ending, Retry, Returned, Section, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
@@ -124,7 +122,7 @@ impl Sender {
             in_no_hurry: false,
             returned: Returned::default(),
             to_resend: VecDeque::new(),
-            retry: Retry::new(now, Scdp::retry(params)),
+            retry: Retry::new(now, params.session().retry()),
             last_sent: now,
             ending: None,
             counters: Counters::default(),

@@ -33,9 +33,7 @@ pub use params::{Mode, Stragglers, TreviParams};
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
-};
+use crate::receiver_driven::{Cast, ReceiverDriven, SessionTable, StreamShape};
 use crate::transports::Entry;
 
 /// Number, as a sender, of what a receiver is sent that has left its group: it still hears the group,
@@ -69,20 +67,8 @@ impl ReceiverDriven for Trevi {
     const PAYLOAD: PacketType = PacketType::Coded;
     const IS_SCAVENGER: bool = true;
 
-    fn limits(params: &TreviParams) -> SessionLimits {
-        SessionLimits {
-            max_flows: params.max_flows as usize,
-            max_flows_per_peer: params.max_flows_per_peer as usize,
-            linger: Duration::from_nanos(params.linger_ns),
-        }
-    }
-
     fn many_to_one(params: &TreviParams) -> Option<Duration> {
         Some(Duration::from_nanos(params.expect_timeout_ns))
-    }
-
-    fn retry(params: &TreviParams) -> RetryParams {
-        params.retry()
     }
 
     /// Block numbers have 32 bits.

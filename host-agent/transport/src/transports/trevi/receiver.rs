@@ -12,7 +12,9 @@ use super::params::{Mode, TreviParams};
 use super::supplier::{State, Supplier};
 use super::tract::Tract;
 use crate::code::{DecodeResult, SENDER_SHIFT};
-use crate::receiver_driven::{Buffers, Ending, Outbox, ReceiverSession, Retry, StreamShape};
+use crate::receiver_driven::{
+    Buffers, Ending, Outbox, ReceiverSession, Retry, Section, StreamShape,
+};
 use crate::record::{Counters, SenderSummary};
 use crate::splitmix::splitmix64;
 use crate::{FlowId, Job, JobResult, Role};
@@ -52,7 +54,7 @@ impl Receiver {
         Mode::of_code(first.level)?;
         let several = first.flags.contains(EbbFlags::MULTI_SOURCE);
         let senders = if several { first.senders.max(1) } else { 1 };
-        let retry = Retry::new(now, params.retry());
+        let retry = Retry::new(now, params.session().retry());
         Some(Receiver {
             flow,
             seed,

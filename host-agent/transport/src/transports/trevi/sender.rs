@@ -13,7 +13,7 @@ use super::params::{Mode, Stragglers, TreviParams};
 use super::rate::Rate;
 use crate::code::{EncodeJob, EncodeResult, Encoders, Lt, MAX_ENCODERS, SENDER_SHIFT};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Ending, Retry, SenderSession, StreamShape};
+use crate::receiver_driven::{Cast, Ending, Retry, Section, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
@@ -80,7 +80,7 @@ impl Sender {
             Cast::Group { receivers } => (EbbFlags::MULTICAST, receivers, (0, 1)),
             Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
         };
-        let retry = Retry::new(now, params.retry());
+        let retry = Retry::new(now, params.session().retry());
         let audience = Audience::new(vec![Listener::new(retry.clone()); receivers]);
         let new = Sender {
             params: *params,
