@@ -90,7 +90,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             None
         } else {
             let seed = self.seed_of(expected.senders[index].0, header.session);
-            S::receiver(now, &self.params, flow, seed, header)
+            S::Receiver::open(now, &self.params, flow, seed, header)
         };
         let Some(state) = state else {
             self.lose_expected(

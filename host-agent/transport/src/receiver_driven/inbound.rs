@@ -189,8 +189,8 @@ impl<S: ReceiverDriven> SessionTable<S> {
         }
         let flow = self.new_flow();
         let seed = self.seed_of(src, header.session);
-        let state =
-            S::receiver(now, &self.params, flow, seed, header).ok_or(ResetReason::BadSession)?;
+        let state = S::Receiver::open(now, &self.params, flow, seed, header)
+            .ok_or(ResetReason::BadSession)?;
         let path = Path {
             peer: SocketAddrV4::new(src, header.source_port),
             local_port: header.destination_port,

@@ -8,7 +8,7 @@ use rand::Rng;
 use super::params::Section;
 use super::path::{Open, Path};
 use super::pull_queue::MAX_PRIORITY;
-use super::session::{Cast, ReceiverDriven};
+use super::session::{Cast, ReceiverDriven, SenderSession};
 use super::session_table::SessionTable;
 use crate::addressing::check_destination;
 use crate::transport::{FlowId, Part, SendError, SendRequest};
@@ -79,7 +79,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             }
         };
         let flow = self.new_flow();
-        let state = S::sender(now, &self.params, self.symbol_bytes(), source, cast);
+        let state = S::Sender::open(now, &self.params, self.symbol_bytes(), source, cast);
         let path = Path {
             peer: to,
             local_port,

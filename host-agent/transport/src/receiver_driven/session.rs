@@ -86,6 +86,17 @@ pub enum Cast {
 
 /// The sending side of a session.
 pub trait SenderSession: Sized {
+    /// The transport's section of the parameters.
+    type Params: Section;
+
+    /// `symbol_bytes`: what fits into a packet.
+    fn open(
+        now: Instant,
+        params: &Self::Params,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        cast: Cast,
+    ) -> Self;
     /// A PULL, ACK or NACK arrived. `from`: which receiver of the group, 0 if there is one only.
     fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader);
     /// A switch returned the trimmed header of a packet of ours: its payload is lost.
@@ -130,7 +141,19 @@ pub trait SenderSession: Sized {
 }
 
 /// The receiving side of a session.
-pub trait ReceiverSession {
+pub trait ReceiverSession: Sized {
+    /// The transport's section of the parameters.
+    type Params: Section;
+
+    /// A session that `first` opens. `None`: its sizes are impossible or too large. `seed`: of random
+    /// numbers that nobody else can foretell.
+    fn open(
+        now: Instant,
+        params: &Self::Params,
+        flow: FlowId,
+        seed: u64,
+        first: &EbbHeader,
+    ) -> Option<Self>;
     /// A DATA or SYMBOL packet arrived; without payload if it was trimmed.
     fn handle_data(
         &mut self,
@@ -185,8 +208,8 @@ pub trait ReceiverSession {
 /// The types that make a receiver-driven transport of a [`SessionTable`](super::SessionTable).
 pub trait ReceiverDriven {
     type Params: Section;
-    type Sender: SenderSession;
-    type Receiver: ReceiverSession;
+    type Sender: SenderSession<Params = Self::Params>;
+    type Receiver: ReceiverSession<Params = Self::Params>;
 
     /// The name in records.
     const NAME: &'static str;
@@ -202,23 +225,6 @@ pub trait ReceiverDriven {
         None
     }
     fn max_object_bytes(params: &Self::Params, symbol_bytes: u16) -> u64;
-    /// `symbol_bytes`: what fits into a packet.
-    fn sender(
-        now: Instant,
-        params: &Self::Params,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> Self::Sender;
-    /// A session that `first` opens. `None`: its sizes are impossible or too large. `seed`: of random
-    /// numbers that nobody else can foretell.
-    fn receiver(
-        now: Instant,
-        params: &Self::Params,
-        flow: FlowId,
-        seed: u64,
-        first: &EbbHeader,
-    ) -> Option<Self::Receiver>;
     /// Answer to `late`, a packet for a finished session whose closing header is `closing`. None:
     /// there is none.
     fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader>;

@@ -17,16 +17,11 @@ mod returned_tests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use ebb_units::Instant;
 use ebb_wire::{EbbHeader, PacketType, Protocol};
 
 pub use params::NdpParams;
 
-use crate::FlowId;
-use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, ReceiverDriven, SessionTable, StreamShape};
+use crate::receiver_driven::{ReceiverDriven, SessionTable};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -57,30 +52,6 @@ impl ReceiverDriven for Ndp {
 
     fn max_object_bytes(_: &NdpParams, symbol_bytes: u16) -> u64 {
         number::MAX_PACKETS * u64::from(symbol_bytes)
-    }
-
-    fn sender(
-        now: Instant,
-        params: &NdpParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        _: Cast,
-    ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source)
-    }
-
-    fn receiver(
-        now: Instant,
-        params: &NdpParams,
-        _: FlowId,
-        _: u64,
-        first: &EbbHeader,
-    ) -> Option<receiver::Receiver> {
-        let shape = StreamShape::of(first);
-        if shape.block_symbols != 0 {
-            return None;
-        }
-        receiver::Receiver::new(now, params, shape, first.pull)
     }
 
     fn answer_late(_: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader> {

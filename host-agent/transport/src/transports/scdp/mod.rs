@@ -25,16 +25,12 @@ mod returned_tests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use ebb_units::{Duration, Instant};
+use ebb_units::Duration;
 use ebb_wire::{EbbHeader, PacketType, Protocol};
 
 pub use params::ScdpParams;
 
-use crate::FlowId;
-use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, ReceiverDriven, SessionTable, StreamShape};
+use crate::receiver_driven::{ReceiverDriven, SessionTable};
 use crate::transports::Entry;
 
 /// First repair number of packets to a detached straggler: it still hears its group, and
@@ -74,28 +70,6 @@ impl ReceiverDriven for Scdp {
     /// Pull counters and block numbers have 32 bits; half of that leaves room for losses.
     fn max_object_bytes(_: &ScdpParams, symbol_bytes: u16) -> u64 {
         (1 << 31) * u64::from(symbol_bytes)
-    }
-
-    fn sender(
-        now: Instant,
-        params: &ScdpParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source, cast)
-    }
-
-    fn receiver(
-        now: Instant,
-        params: &ScdpParams,
-        flow: FlowId,
-        _: u64,
-        first: &EbbHeader,
-    ) -> Option<receiver::Receiver> {
-        let shape = StreamShape::of(first);
-        let acceptable = (1..=ScdpParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
-        acceptable.then(|| receiver::Receiver::new(now, params, flow, first))
     }
 
     fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> Option<EbbHeader> {

@@ -63,52 +63,6 @@ enum Next {
 }
 
 impl Sender {
-    pub fn new(
-        now: Instant,
-        params: &TreviParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> Self {
-        let shape = StreamShape {
-            object_bytes: source.len(),
-            symbol_bytes,
-            block_symbols: params.block_symbols,
-        };
-        let (cast, receivers, (sender, senders)) = match cast {
-            Cast::Unicast => (EbbFlags::NONE, 1, (0, 1)),
-            Cast::Group { receivers } => (EbbFlags::MULTICAST, receivers, (0, 1)),
-            Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
-        };
-        let retry = Retry::new(now, params.session().retry());
-        let audience = Audience::new(vec![Listener::new(retry.clone()); receivers]);
-        let new = Sender {
-            params: *params,
-            cast,
-            sender,
-            senders,
-            audience,
-            source,
-            blocks: Blocks { shape },
-            encoders: Encoders::default(),
-            block: 0,
-            pushed: 0,
-            delivered: 0,
-            number: 0,
-            unverified: params.initial_window_packets,
-            unheard: 0,
-            rate: None,
-            // Nobody asks for a symbol of something that nobody knows of.
-            bare: (params.mode == Mode::Pull).then_some(QUESTION),
-            ending: None,
-            counters: Counters::default(),
-        };
-        Sender {
-            rate: new.new_rate(now),
-            ..new
-        }
-    }
-
     fn new_rate(&self, now: Instant) -> Option<Rate> {
         let header_bytes = Ipv4Header::BYTES + EbbHeader::BYTES;
         let packet_bytes = header_bytes + usize::from(self.blocks.shape.symbol_bytes);
@@ -398,6 +352,54 @@ impl Sender {
 }
 
 impl SenderSession for Sender {
+    type Params = TreviParams;
+
+    fn open(
+        now: Instant,
+        params: &TreviParams,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        cast: Cast,
+    ) -> Self {
+        let shape = StreamShape {
+            object_bytes: source.len(),
+            symbol_bytes,
+            block_symbols: params.block_symbols,
+        };
+        let (cast, receivers, (sender, senders)) = match cast {
+            Cast::Unicast => (EbbFlags::NONE, 1, (0, 1)),
+            Cast::Group { receivers } => (EbbFlags::MULTICAST, receivers, (0, 1)),
+            Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
+        };
+        let retry = Retry::new(now, params.session().retry());
+        let audience = Audience::new(vec![Listener::new(retry.clone()); receivers]);
+        let new = Sender {
+            params: *params,
+            cast,
+            sender,
+            senders,
+            audience,
+            source,
+            blocks: Blocks { shape },
+            encoders: Encoders::default(),
+            block: 0,
+            pushed: 0,
+            delivered: 0,
+            number: 0,
+            unverified: params.initial_window_packets,
+            unheard: 0,
+            rate: None,
+            // Nobody asks for a symbol of something that nobody knows of.
+            bare: (params.mode == Mode::Pull).then_some(QUESTION),
+            ending: None,
+            counters: Counters::default(),
+        };
+        Sender {
+            rate: new.new_rate(now),
+            ..new
+        }
+    }
+
     fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         let was_pushing = self.pushes();
         let accepted = match header.packet_type {
