@@ -174,10 +174,7 @@ impl Sender {
     }
 
     fn end_if_nobody_is_left(&mut self) {
-        self.ending = self.audience.ended().map(|ended| match ended {
-            Ok(()) => Ending::Finished,
-            Err(reason) => Ending::Failed(reason),
-        });
+        self.ending = self.audience.ending();
     }
 
     /// Returned packets; repair symbols that are wanted of blocks whose source symbols have been

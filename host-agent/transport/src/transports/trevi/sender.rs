@@ -166,10 +166,7 @@ impl Sender {
     }
 
     fn end_if_nobody_is_left(&mut self) {
-        self.ending = self.audience.ended().map(|ended| match ended {
-            Ok(()) => Ending::Finished,
-            Err(reason) => Ending::Failed(reason),
-        });
+        self.ending = self.audience.ending();
         self.forget_delivered();
     }
 
