@@ -22,9 +22,9 @@ from ebb_controller.mechanisms.route import IPV4_ROUTE, SET_MULTICAST_GROUP, nex
 from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
 from ebb_controller.mechanisms.trimming import TRIMMING
 from ebb_controller.tna import COMPOSITIONS
-from ebb_scapy import Dscp
+from ebb_scapy import Dscp, Ecn
 from finsy import P4IndirectAction, P4TableAction
-from frames import host_ip, host_mac, routed, switch_mac, udp
+from frames import FULL_FRAME_BYTES, host_ip, host_mac, routed, switch_mac, tcp, udp
 from ptf.base_tests import BaseTest
 from ptf.testutils import test_params_get
 from scapy.layers.l2 import Ether
@@ -169,6 +169,24 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         """Sends the first frame to a slow port, and waits until it is on the link."""
         self.send(1, frame)
         self.expect_count(PORT_OUT, port, 1)
+
+    def queue_up(self, *frames: bytes) -> None:
+        """Keeps the slow port 2 busy and queues the frames; the busy frame is consumed."""
+        busy = tcp(host_ip(2), length=FULL_FRAME_BYTES)
+        self.occupy(2, busy)
+        self.send(1, *frames)
+        self.expect(2, routed(busy, 2))
+
+    def burst(self, *ecns: Ecn) -> list[bytes]:
+        """Sends a frame that keeps the slow port 2 busy, then one per ECN value, which differ in
+        their TCP ports; returns all as they leave if nothing happens to them."""
+        frames = [
+            tcp(host_ip(2), sport=1000 + i, ecn=ecn, length=FULL_FRAME_BYTES)
+            for i, ecn in enumerate([Ecn.NOT_ECT, *ecns])
+        ]
+        self.occupy(2, frames[0])
+        self.send(1, *frames[1:])
+        return [routed(frame, 2) for frame in frames]
 
     def receive(self, port: int, seconds: float = ARRIVAL_SECONDS) -> bytes:
         """The next frame out of a port."""

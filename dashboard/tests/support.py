@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,26 @@ WRITE = {
     ],
 }
 """An object to three replicas."""
+
+
+class Told:
+    """A feed that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, dict[str, Any]]] = []
+        self._changed = threading.Condition()
+
+    def tell(self, event: str, data: dict[str, Any]) -> None:
+        with self._changed:
+            self.messages.append((event, data))
+            self._changed.notify_all()
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [data for name, data in self.messages if name == event]
+
+    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+        with self._changed:
+            assert self._changed.wait_for(condition, seconds), self.messages[-3:]
 
 
 def simulated(feed: Feed, directory: Path, samples_hz: float, **keys: Any) -> Simulated:

@@ -15,22 +15,10 @@ from ebb_dashboard.summary import MAX_FLOWS, thinned
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row, Rows
 from ebb_topologies.files import InputError
+from support import Told
 
 PORTS = [("s1", 1, "h1"), ("s1", 2, "h2"), ("s1", 3, "s2"), ("s2", 1, "s1"), ("s2", 2, "h3")]
 RUN = {"scenario": "small", "dilation": 10, "parameters": {"scheme": {"label": "A \x1b label"}}}
-
-
-class Feed:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
-
-    def tell(self, event: str, data: dict[str, Any]) -> None:
-        self.told.append((event, data))
-
-    def of(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.told if name == event]
 
 
 def store(directory: Path, scheme: str, ports: list[tuple[str, int, str]] = PORTS) -> None:
@@ -93,7 +81,7 @@ def test_tenants_and_their_bounds(tmp_path: Path) -> None:
         for name, longest, bound in (("a-2", 30.0, 50.0), ("a-3", 20.0, 25.0))
     ]
     Rows("tenants", rows).write(tmp_path / "silo")
-    feed: Any = Feed()
+    feed: Any = Told()
     Finished(tmp_path).tell(feed)
     told = {each["phase"]: each["tenants"] for each in feed.of("result")}
     slowest = {"tenant": "a", "source": "a-1", "destination": "a-3", "conforms": True}
@@ -103,7 +91,7 @@ def test_tenants_and_their_bounds(tmp_path: Path) -> None:
 def test_all_that_a_run_left(tmp_path: Path) -> None:
     for scheme in ("ndp", "hull"):
         store(tmp_path / "results", scheme)
-    feed: Any = Feed()
+    feed: Any = Told()
     Finished(tmp_path).tell(feed)
     (hello,) = feed.of("hello")
     assert (hello["title"], hello["clock"], hello["dilation"]) == ("small", "finished", 10)
@@ -150,7 +138,7 @@ def test_what_is_left_of_a_run_on_another_topology_is_left_out(tmp_path: Path) -
     store(tmp_path, "ndp")
     store(tmp_path, "old", PORTS[:2])
     os.utime(tmp_path / "old" / "run.json", (1, 1))
-    feed: Any = Feed()
+    feed: Any = Told()
     Finished(tmp_path).tell(feed)
     assert [scheme["name"] for scheme in feed.of("hello")[0]["schemes"]] == ["ndp"]
     assert feed.of("line") == [{"text": "left out, of another topology: old"}]

@@ -29,8 +29,8 @@ from ebb_dashboard.orders import parsed
 from ebb_dashboard.server import MAX_CONNECTIONS
 from ebb_topologies.model import MAX_NODES, Topology, from_table
 from finsy.proto import p4r
-from support import BINARIES, ROOT, needs_simulator, running
-from test_simulated import Told, watch
+from support import BINARIES, ROOT, Told, needs_simulator, running
+from test_simulated import watch
 
 SERVER = "switch/p4runtime/src/server.rs"
 GNMI = "switch/p4runtime/src/gnmi/mod.rs"

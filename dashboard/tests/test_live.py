@@ -21,24 +21,11 @@ from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Switch, Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
-from support import BINARIES, ROOT
+from support import BINARIES, ROOT, Told
 
 pytestmark = pytest.mark.skipif(
     not (BINARIES.directory / "ebb-switch").exists(), reason="needs build/ebb-switch: `make build`"
 )
-
-
-class Feed:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
-
-    def tell(self, event: str, data: dict[str, Any]) -> None:
-        self.told.append((event, data))
-
-    def of(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.told if name == event]
 
 
 class Store:
@@ -109,7 +96,7 @@ async def test_a_fabric_is_found_by_its_socket(fabric: Path) -> None:
         assert (sorted(drawn.switches), drawn.hosts) == (["l0", "l1", "s0", "s1"], [])
         # Nominal: ten times what the ports run at.
         assert {link.rate_bps for link in drawn.links} == {100_000_000}
-        feed = Feed()
+        feed = Told()
         store: Any = Store()
         watcher: Any = Watcher(shown, streams, feed, store)  # type: ignore[arg-type]
         watching = asyncio.create_task(watcher.run())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import RunObserver
 from ebb_experiments.scenario.loaded import Loaded, scenario
 from ebb_topologies.files import InputError
-from support import INCAST, ROOT
+from support import INCAST, ROOT, Told
 
 
 class Counting:
@@ -62,25 +62,6 @@ class FakeWall:
         return SimpleNamespace(check=check)
 
 
-class Feed:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
-
-    def tell(self, event: str, data: dict[str, Any]) -> None:
-        self.told.append((event, data))
-
-    def of(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.told if name == event]
-
-    def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, self.told
-            time.sleep(0.01)
-
-
 def loaded() -> Loaded:
     table = {
         "schemes": ["ndp", "dctcp"],
@@ -91,8 +72,8 @@ def loaded() -> Loaded:
     return scenario(table, "watched", ROOT)
 
 
-def watch() -> tuple[RunWatch, Feed]:
-    feed = Feed()
+def watch() -> tuple[RunWatch, Told]:
+    feed = Told()
     serving: Any = SimpleNamespace(feed=feed)
     return RunWatch(serving), feed
 

@@ -21,29 +21,9 @@ from ebb_experiments.results.tables import read_rows
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_topologies.files import InputError
-from support import BINARIES, WRITE, needs_simulator, running, simulated
+from support import BINARIES, WRITE, Told, needs_simulator, running, simulated
 
 LEAF_SPINE = {"fat_tree": None, "leaf_spine": {"leaves": 2, "spines": 2, "hosts_per_leaf": 4}}
-
-
-class Told:
-    """A feed that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, dict[str, Any]]] = []
-        self._changed = threading.Condition()
-
-    def tell(self, event: str, data: dict[str, Any]) -> None:
-        with self._changed:
-            self.messages.append((event, data))
-            self._changed.notify_all()
-
-    def of(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.messages if name == event]
-
-    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
-        with self._changed:
-            assert self._changed.wait_for(condition, seconds), self.messages[-3:]
 
 
 def do(watched: Simulated, **order: Any) -> Any:

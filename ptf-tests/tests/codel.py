@@ -11,22 +11,7 @@ from ebb_scapy import Ecn
 from frames import FULL_FRAME_BYTES, ce_marked, host_ip, routed, tcp
 
 
-class BurstTest(CodelTest):
-    """Frames to host 2 that differ in their TCP ports."""
-
-    def burst(self, *ecns: Ecn) -> list[bytes]:
-        """Sends one frame that keeps the link busy, then one per ECN value; returns all as they
-        leave if nothing happens to them."""
-        frames = [
-            tcp(host_ip(2), sport=1000 + i, ecn=ecn, length=FULL_FRAME_BYTES)
-            for i, ecn in enumerate([Ecn.NOT_ECT, *ecns])
-        ]
-        self.occupy(2, frames[0])
-        self.send(1, *frames[1:])
-        return [routed(frame, 2) for frame in frames]
-
-
-class Marks(BurstTest):
+class Marks(CodelTest):
     """The queue is bad from 120 ms on, so the first mark comes 300 ms later: the frame that leaves
     at 480 ms. The next an interval after it, at 780 ms; then 300 / sqrt(2) ms later, at 992 ms. In
     the end the queue is too short."""
@@ -39,7 +24,7 @@ class Marks(BurstTest):
         self.expect_count(CODEL_MARKED, 2, len(marked))
 
 
-class WhatCannotBeMarked(BurstTest):
+class WhatCannotBeMarked(CodelTest):
     """Not-ECT is dropped, with its own reason; CE stays and counts as marked."""
 
     def runTest(self) -> None:
@@ -52,7 +37,7 @@ class WhatCannotBeMarked(BurstTest):
         self.expect_count(PORT_OUT, 2, len(frames) - 1)
 
 
-class Drops(BurstTest):
+class Drops(CodelTest):
     """Nothing is due before an interval has passed; then one is dropped, ECT or not."""
 
     def runTest(self) -> None:
@@ -64,7 +49,7 @@ class Drops(BurstTest):
         self.expect_count(CODEL_MARKED, 2, 0)
 
 
-class GoodQueues(BurstTest):
+class GoodQueues(CodelTest):
     """Below the target nothing is due, and neither where hardly anything waits behind."""
 
     def runTest(self) -> None:

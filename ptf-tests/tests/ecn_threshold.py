@@ -6,7 +6,7 @@ from __future__ import annotations
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD, STEP_MARKED
 from ebb_scapy import Ecn
 from fabric_test import FabricTest
-from frames import FULL_FRAME_BYTES, ce_marked, host_ip, routed, tcp
+from frames import FULL_FRAME_BYTES, ce_marked
 from targets import Feature, TrafficManager
 
 SLOW_BPS = 100_000
@@ -14,7 +14,7 @@ SLOW_BPS = 100_000
 
 
 class StepTest(FabricTest):
-    """Sends a burst into a slow port; the frames differ in their TCP ports."""
+    """A slow port."""
 
     needs = frozenset({Feature.SLOW_PORT})
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
@@ -23,23 +23,13 @@ class StepTest(FabricTest):
         """Has port 2 mark above this depth, in the unit of the target."""
         self.control.insert(ECN_THRESHOLD.entry({"egress_port": 2}, depth=depth))
 
-    def burst(self, ecns: list[Ecn]) -> list[bytes]:
-        """Sends one frame that keeps the link busy, then one per ECN value; returns all of them."""
-        frames = [
-            tcp(host_ip(2), sport=1000 + i, ecn=ecn, length=FULL_FRAME_BYTES)
-            for i, ecn in enumerate([Ecn.NOT_ECT, *ecns])
-        ]
-        self.occupy(2, frames[0])
-        self.send(1, *frames[1:])
-        return [routed(frame, 2) for frame in frames]
-
 
 class Threshold(StepTest):
     """Packets are marked from the one on that finds more than `depth` packets in the queue."""
 
     def runTest(self) -> None:
         self.threshold(2)
-        busy, *queued = self.burst([Ecn.ECT0] * 5)  # they find 0 1 2 3 4
+        busy, *queued = self.burst(*[Ecn.ECT0] * 5)  # they find 0 1 2 3 4
         self.expect(2, busy, *queued[:3], *(ce_marked(frame) for frame in queued[3:]))
         self.expect_count(STEP_MARKED, 2, 2)
 
@@ -49,7 +39,7 @@ class OnlyEct(StepTest):
 
     def runTest(self) -> None:
         self.threshold(0)
-        busy, a, b, c, d = self.burst([Ecn.NOT_ECT, Ecn.NOT_ECT, Ecn.ECT1, Ecn.CE])
+        busy, a, b, c, d = self.burst(Ecn.NOT_ECT, Ecn.NOT_ECT, Ecn.ECT1, Ecn.CE)
         self.expect(2, busy, a, b, ce_marked(c), d)
         self.expect_count(STEP_MARKED, 2, 1)
 
@@ -62,5 +52,5 @@ class InBytes(StepTest):
 
     def runTest(self) -> None:
         self.threshold(2 * FULL_FRAME_BYTES - 1)
-        busy, *queued = self.burst([Ecn.ECT0] * 4)  # they find 0 1500 3000 4500 bytes
+        busy, *queued = self.burst(*[Ecn.ECT0] * 4)  # they find 0 1500 3000 4500 bytes
         self.expect(2, busy, *queued[:2], *(ce_marked(frame) for frame in queued[2:]))

@@ -23,13 +23,6 @@ class CongestedTest(FabricTest):
 
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
 
-    def queue_up(self, *frames: bytes) -> None:
-        """Keeps the link busy and queues the frames; the busy frame is consumed."""
-        busy = tcp(host_ip(2), length=1514)
-        self.occupy(2, busy)
-        self.send(1, *frames)
-        self.expect(2, routed(busy, 2))
-
     def levels(self) -> None:
         """Installs the queue of each level."""
         for level, queue in LEVEL_QUEUES.items():

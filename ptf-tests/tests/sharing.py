@@ -35,13 +35,6 @@ class TwoClassesTest(FabricTest):
                 TRAFFIC_CLASS.entry({"dscp": dscp}, queue=queue, spray=0, trimmable=0, mlfq=0)
             )
 
-    def queue_up(self, *frames: bytes) -> None:
-        """Keeps the link busy and queues the frames; the busy frame is consumed."""
-        busy = tcp(host_ip(2), length=1_000)
-        self.occupy(2, busy)
-        self.send(1, *frames)
-        self.expect(2, routed(busy, 2))
-
 
 def frames(
     count: int, dscp: int, length: int = 1_000, ecn: Ecn = Ecn.NOT_ECT, start: int = 1000

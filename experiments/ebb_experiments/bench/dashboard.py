@@ -10,7 +10,6 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -67,12 +66,7 @@ class Viewer:
         threading.Thread(target=self._read, args=(self._page.getresponse(),), daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
 

@@ -9,7 +9,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any
 
 from ebb_topologies import installation
@@ -113,14 +112,9 @@ class Lab:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # In the middle of a run it would not look whether there are orders.
-        self._end(patience=5.0 if error is None else 0.0)
+        self._end(patience=5.0 if kind is None else 0.0)
 
     def attach(self, host: str, receive: Receive) -> None:
         """Has `receive` called for each frame that arrives at a host. Those that arrive at a host

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Protocol
 
 from ebb_controller.mechanisms import FabricParameters
@@ -212,14 +211,9 @@ class Simulator:
         self.groups = [Group(g["address"], tuple(g["receivers"])) for g in ready["groups"]]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # In the middle of a run it would not look whether there are orders.
-        self._end(patience=5.0 if error is None else 0.0)
+        self._end(patience=5.0 if kind is None else 0.0)
 
     def run(
         self,

@@ -7,7 +7,6 @@ import os
 import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Protocol
 
 from ebb_agent.content import Destination, Target
@@ -112,12 +111,7 @@ class IncomingStream(io.FileIO):
     def __enter__(self) -> IncomingStream:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None or self.read(1):
             # The rest of the content is not wanted.
             self.close()

@@ -6,8 +6,6 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::source::SourceMap;
 use ebb_testkit::{Folder, Need, Process, free_address, wait_until};
 
 use crate::{path, stdout, stf};
@@ -79,10 +77,7 @@ impl Bmv2 {
 const DIFFERENCES: &str = "differences.p4";
 
 fn json(program: &str) -> String {
-    let text = read(program);
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
-    let options = Default::default();
-    let compiled = ebb_p4c::compile(program, &text, &options, &mut sources, &diagnostics);
+    let compiled = ebb_p4c::compile_text(program, &read(program));
     compiled.expect("a right program").json.to_json()
 }
 

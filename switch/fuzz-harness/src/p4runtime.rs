@@ -1,6 +1,7 @@
 //! Messages of a P4Runtime client, of any content, among them many that nearly fit.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
+use ebb_p4runtime::Offline;
 use ebb_p4runtime::proto::config::P4Info;
 use ebb_p4runtime::proto::config::match_field::{Match, MatchType};
 use ebb_p4runtime::proto::p4;
@@ -8,7 +9,6 @@ use ebb_p4runtime::proto::p4::entity::Entity as Kind;
 use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
 use ebb_p4runtime::proto::p4::packet_replication_engine_entry::Type as Replication;
 use ebb_p4runtime::proto::p4::table_action::Type;
-use ebb_p4runtime::{Offline, read_config};
 use prost::Message;
 
 use crate::bytes::{number, popular};
@@ -26,13 +26,9 @@ pub struct Target {
 impl Target {
     /// The program of the P4Runtime server's own tests, which has one of every kind of entity.
     pub fn fixture() -> Target {
-        let file = |name| {
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../p4runtime/tests/fixture")
-                .join(name)
-        };
-        let config = read_config(&file("entities.json"), &file("entities.p4info.txtpb"));
-        let config = config.expect("files of this repository");
+        let text = include_str!("../../p4runtime/tests/fixture/entities.p4");
+        let compiled = ebb_p4c::compile_text("entities.p4", text).expect("a right program");
+        let config = compiled.pipeline_config();
         Target {
             info: config.p4info.clone().unwrap_or_default(),
             offline: Offline::new(config.clone(), true).expect("they belong together"),

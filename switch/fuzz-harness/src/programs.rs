@@ -37,7 +37,7 @@ pub fn p4(bytes: &[u8]) {
     assert_eq!(again, compiled.json, "what is read is what was written");
     match Loaded::load(again) {
         Ok(loaded) => {
-            serve(&compiled, json);
+            serve(&compiled);
             try_it(&loaded, &mut input);
         }
         Err(error) => assert!(is_limit(&error), "what is compiled is loaded: {error}"),
@@ -45,13 +45,8 @@ pub fn p4(bytes: &[u8]) {
 }
 
 /// The P4Runtime server takes what the compiler made, and tables start with the program's entries.
-fn serve(compiled: &Compiled, json: Vec<u8>) {
-    let config = p4::ForwardingPipelineConfig {
-        p4info: Some(compiled.p4info.clone()),
-        p4_device_config: json,
-        cookie: None,
-    };
-    let server = Offline::new(config, true);
+fn serve(compiled: &Compiled) {
+    let server = Offline::new(compiled.pipeline_config(), true);
     let server = server.unwrap_or_else(|e| panic!("what is compiled is served: {e}"));
     let Ok(entries) = &compiled.entries else {
         return;

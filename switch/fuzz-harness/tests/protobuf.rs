@@ -3,26 +3,20 @@
 use std::path::Path;
 
 use ebb_p4_generator::program;
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::preprocess::Options;
-use ebb_p4c::source::SourceMap;
 use ebb_p4c::{Compiled, p4info};
 use ebb_p4runtime::Offline;
 use ebb_p4runtime::proto::p4::action::Param;
 use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
 use ebb_p4runtime::proto::p4::table_action::Type as ActionType;
 use ebb_p4runtime::proto::p4::{
-    Action, FieldMatch, ForwardingPipelineConfig, TableAction, TableEntry, Update, entity::Entity,
-    update,
+    Action, FieldMatch, TableAction, TableEntry, Update, entity::Entity, update,
 };
 use ebb_switch_fuzz_harness::PROGRAMS;
 use ebb_testkit::Folder;
 use prost::Message;
 
 fn compile(name: &str, text: &str) -> Compiled {
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
-    let compiled = ebb_p4c::compile(name, text, &Options::default(), &mut sources, &diagnostics);
-    compiled.unwrap_or_else(|| panic!("{name}: {}", diagnostics.render(&sources, false)))
+    ebb_p4c::compile_text(name, text).unwrap_or_else(|errors| panic!("{name}: {errors}"))
 }
 
 /// The text form and the binary form are the same P4Info, in the programs of the compiler's own tests, which have every
@@ -226,12 +220,7 @@ fn keys_and_parameters_that_are_no_numbers_are_written_as_what_they_are_in_the_s
         }),
         ..TableEntry::default()
     };
-    let config = ForwardingPipelineConfig {
-        p4info: Some(info.clone()),
-        p4_device_config: compiled.json.to_json().into_bytes(),
-        cookie: None,
-    };
-    let server = Offline::new(config, true).expect("it is served");
+    let server = Offline::new(compiled.pipeline_config(), true).expect("it is served");
     let entity = ebb_p4runtime::proto::p4::Entity {
         entity: Some(Entity::TableEntry(entry)),
     };
@@ -251,12 +240,6 @@ fn a_program_with_a_profile_that_no_table_has_is_served() {
         "    action_profile(4) unused;\n    action go(",
     );
     let compiled = compile("unused-profile.p4", &text);
-    let info = compiled.p4info.clone();
-    assert_eq!(info.action_profiles.len(), 1);
-    let config = ForwardingPipelineConfig {
-        p4info: Some(info),
-        p4_device_config: compiled.json.to_json().into_bytes(),
-        cookie: None,
-    };
-    assert!(Offline::new(config, true).is_ok());
+    assert_eq!(compiled.p4info.action_profiles.len(), 1);
+    assert!(Offline::new(compiled.pipeline_config(), true).is_ok());
 }

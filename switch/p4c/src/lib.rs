@@ -40,7 +40,7 @@ pub mod value;
 mod warnings;
 
 use ebb_p4_proto::config::P4Info;
-use ebb_p4_proto::p4::WriteRequest;
+use ebb_p4_proto::p4::{ForwardingPipelineConfig, WriteRequest};
 
 use diagnostics::{Diagnostic, Diagnostics};
 use options::Stage;
@@ -61,6 +61,17 @@ pub struct Compiled {
     pub bf_rt: serde_json::Value,
 }
 
+impl Compiled {
+    /// The config by which a controller has a switch run the program.
+    pub fn pipeline_config(&self) -> ForwardingPipelineConfig {
+        ForwardingPipelineConfig {
+            p4info: Some(self.p4info.clone()),
+            p4_device_config: self.json.to_json().into_bytes(),
+            cookie: None,
+        }
+    }
+}
+
 /// Compiles one program. `name` is its path, for messages and for `#include "..."`. None if there were errors; messages
 /// are in `diagnostics` either way.
 pub fn compile(
@@ -73,6 +84,14 @@ pub fn compile(
     let file = sources.add(name, text);
     let program = preprocess::preprocess(file, sources, options, diagnostics);
     compile_tokens(name, &program.tokens, sources, diagnostics, &mut |_, _| {})
+}
+
+/// As [`compile`], for a program that includes only what comes with the compiler. The error: its messages.
+pub fn compile_text(name: &str, text: &str) -> Result<Compiled, String> {
+    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
+    let options = preprocess::Options::default();
+    let compiled = compile(name, text, &options, &mut sources, &diagnostics);
+    compiled.ok_or_else(|| diagnostics.render(&sources, false))
 }
 
 /// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage

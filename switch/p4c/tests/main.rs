@@ -14,14 +14,8 @@ mod read_back;
 mod tofino;
 
 use ebb_p4c::Compiled;
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::preprocess::Options;
-use ebb_p4c::source::SourceMap;
 
 /// Compiles a right program.
 fn compiled(text: &str) -> Compiled {
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
-    let options = Options::default();
-    let compiled = ebb_p4c::compile("t.p4", text, &options, &mut sources, &diagnostics);
-    compiled.unwrap_or_else(|| panic!("{}\n{text}", diagnostics.render(&sources, false)))
+    ebb_p4c::compile_text("t.p4", text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }

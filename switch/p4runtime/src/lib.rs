@@ -26,6 +26,9 @@ mod digests;
 mod entities;
 mod error;
 mod fabric;
+#[cfg(test)]
+#[path = "../tests/fixture/mod.rs"]
+mod fixture;
 mod forwarding;
 mod gnmi;
 mod lock;

@@ -320,12 +320,13 @@ mod tests {
     use ebb_bmv2_json::FieldDecl;
 
     use super::*;
+    use crate::fixture;
     use crate::proto::config::controller_packet_metadata::Metadata;
     use crate::proto::p4::forwarding_pipeline_config::Cookie;
 
     fn config(cookie: u64) -> ForwardingPipelineConfig {
         ForwardingPipelineConfig {
-            p4_device_config: include_bytes!("../tests/fixture/entities.json").to_vec(),
+            p4_device_config: fixture::compiled("entities").json.to_json().into_bytes(),
             cookie: Some(Cookie { cookie }),
             ..ForwardingPipelineConfig::default()
         }

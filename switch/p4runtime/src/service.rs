@@ -413,24 +413,20 @@ fn chunks(entities: impl Iterator<Item = p4::Entity>) -> Vec<p4::ReadResponse> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use tonic::body::Body;
     use tonic::codegen::{Service as _, http};
 
     use super::*;
     use crate::arbitration::Arbitration;
     use crate::calls::{Budget, Counted};
+    use crate::fixture;
     use crate::plain::Plain;
-    use crate::preload::read_config;
     use crate::programs::Programs;
     use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 
     #[tokio::test]
     async fn a_config_counts_until_it_has_been_sent() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
-        let [json, p4info] = ["entities.json", "entities.p4info.txtpb"].map(|f| folder.join(f));
-        let config = read_config(&json, &p4info).unwrap();
+        let config = fixture::compiled("entities").pipeline_config();
         let bytes = config.encoded_len();
         let programs = Arc::new(Programs::new(true));
         let host = ServedDevice::new(

@@ -1,5 +1,6 @@
 //! The receivers that a sender serves: that of a unicast session, or those of a multicast group.
 
+use super::session::Ending;
 use crate::record::GroupSummary;
 
 /// Receivers, by their number in the group. `L`: state that the transport keeps of each.
@@ -79,8 +80,8 @@ impl<L> Audience<L> {
         }
     }
 
-    /// None while somebody is served; then why one did not finish, if so.
-    pub fn ended(&self) -> Option<Result<(), String>> {
+    /// None while somebody is served.
+    pub fn ending(&self) -> Option<Ending> {
         if self.served().next().is_some() {
             return None;
         }
@@ -88,7 +89,7 @@ impl<L> Audience<L> {
             State::Left(reason) | State::GivenUp(reason) => Some(reason.clone()),
             _ => None,
         });
-        Some(lost.map_or(Ok(()), Err))
+        Some(lost.map_or(Ending::Finished, Ending::Failed))
     }
 
     /// Whether the receiver has everything.

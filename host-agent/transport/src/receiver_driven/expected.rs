@@ -6,6 +6,7 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader};
 
 use super::ResetReason;
+use super::params::Section;
 use super::path::{Expected, Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSummary};
 use super::session_table::SessionTable;
@@ -44,7 +45,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             }
         }
         let open = self.receivers.len() + self.expected.len();
-        if open >= S::limits(&self.params).max_flows {
+        if open >= self.params.session().max_flows as usize {
             return Err(SendError::TooManyFlows { open });
         }
         let flow = self.new_flow();
@@ -89,7 +90,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             None
         } else {
             let seed = self.seed_of(expected.senders[index].0, header.session);
-            S::receiver(now, &self.params, flow, seed, header)
+            S::Receiver::open(now, &self.params, flow, seed, header)
         };
         let Some(state) = state else {
             self.lose_expected(

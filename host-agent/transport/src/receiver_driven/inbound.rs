@@ -6,6 +6,7 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Protocol};
 
 use super::ResetReason;
+use super::params::Section;
 use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use super::session_table::{MAX_STRAY_RESETS, STRAY, SessionTable};
@@ -170,13 +171,13 @@ impl<S: ReceiverDriven> SessionTable<S> {
         if !self.listening.contains(&header.destination_port) {
             return Err(ResetReason::NoListener);
         }
-        let limits = S::limits(&self.params);
+        let params = self.params.session();
         let of_peer = self
             .receivers_by_key
             .range((src, 0)..=(src, u32::MAX))
             .count();
         let open = self.receivers.len() + self.expected.len();
-        if open >= limits.max_flows || of_peer >= limits.max_flows_per_peer {
+        if open >= params.max_flows as usize || of_peer >= params.max_flows_per_peer as usize {
             return Err(ResetReason::TooManySessions);
         }
         if header.flags.contains(EbbFlags::MULTI_SOURCE) {
@@ -188,8 +189,8 @@ impl<S: ReceiverDriven> SessionTable<S> {
         }
         let flow = self.new_flow();
         let seed = self.seed_of(src, header.session);
-        let state =
-            S::receiver(now, &self.params, flow, seed, header).ok_or(ResetReason::BadSession)?;
+        let state = S::Receiver::open(now, &self.params, flow, seed, header)
+            .ok_or(ResetReason::BadSession)?;
         let path = Path {
             peer: SocketAddrV4::new(src, header.source_port),
             local_port: header.destination_port,

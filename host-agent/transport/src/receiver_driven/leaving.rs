@@ -9,6 +9,7 @@ use ebb_wire::{EbbHeader, PacketType};
 
 use super::ResetReason;
 use super::inbound::is_answered_without_session;
+use super::params::Section;
 use super::path::Leaving;
 use super::session::ReceiverDriven;
 use super::session_table::SessionTable;
@@ -21,7 +22,7 @@ const MAX_QUESTIONS: u32 = 4;
 impl<S: ReceiverDriven> SessionTable<S> {
     /// Begins to ask.
     pub(super) fn begin_to_leave(&mut self, now: Instant) {
-        let interval = S::retry(&self.params).rto;
+        let interval = self.params.session().retry().rto;
         self.leaving.get_or_insert(Leaving { at: now, interval });
         self.ask_if_due(now);
     }
@@ -30,7 +31,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
         let Some(leaving) = self.leaving.filter(|leaving| leaving.at <= now) else {
             return;
         };
-        let longest = S::retry(&self.params).max_rto;
+        let longest = self.params.session().retry().max_rto;
         self.leaving = Some(Leaving {
             at: now + leaving.interval,
             interval: (leaving.interval * 2).min(longest),

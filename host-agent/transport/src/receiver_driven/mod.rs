@@ -13,6 +13,7 @@ mod inbound;
 mod leaving;
 mod opening;
 mod outbound;
+mod params;
 mod path;
 mod pull_queue;
 mod retry;
@@ -35,21 +36,17 @@ pub use session_table::{EPHEMERAL_PORTS, HostConfig, SessionTable};
 pub use audience::Audience;
 pub use buffers::{Buffers, is_zero, pieces};
 pub use credit::PullCredit;
+pub use params::{Section, SessionParams};
 pub use retry::{Retry, RetryParams};
 pub use returned::Returned;
 pub use session::{
-    Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession, SessionLimits,
-    StreamShape,
+    Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession, StreamShape,
 };
 
 use ebb_wire::{EbbHeader, PacketType};
 use serde::{Deserialize, Serialize};
 
 use crate::objection::Objection;
-
-/// Longest time that a parameter may be: a hundred days, for a minute at the largest dilation of 100,000. Sums of such
-/// times cannot overflow.
-pub const MAX_TIME_NS: u64 = 8_640_000_000_000_000;
 
 /// Section `dscp` of the parameters file: the classes of `docs/wire-format.md`. The controller
 /// gives the switches the same values.

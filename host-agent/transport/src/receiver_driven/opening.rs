@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use ebb_units::Instant;
 use rand::Rng;
 
+use super::params::Section;
 use super::path::{Open, Path};
 use super::pull_queue::MAX_PRIORITY;
-use super::session::{Cast, ReceiverDriven};
+use super::session::{Cast, ReceiverDriven, SenderSession};
 use super::session_table::SessionTable;
 use crate::addressing::check_destination;
 use crate::transport::{FlowId, Part, SendError, SendRequest};
@@ -56,7 +57,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             return Err(SendError::TooLarge { bytes, limit });
         }
         let open = self.senders.len();
-        if open >= S::limits(&self.params).max_flows {
+        if open >= self.params.session().max_flows as usize {
             return Err(SendError::TooManyFlows { open });
         }
         let local_port = self.choose_port(to, source_port)?;
@@ -78,7 +79,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             }
         };
         let flow = self.new_flow();
-        let state = S::sender(now, &self.params, self.symbol_bytes(), source, cast);
+        let state = S::Sender::open(now, &self.params, self.symbol_bytes(), source, cast);
         let path = Path {
             peer: to,
             local_port,

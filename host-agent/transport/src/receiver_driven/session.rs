@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbHeader, PacketType};
 
-use super::{Buffers, RetryParams};
+use super::{Buffers, Section};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
@@ -86,6 +86,17 @@ pub enum Cast {
 
 /// The sending side of a session.
 pub trait SenderSession: Sized {
+    /// The transport's section of the parameters.
+    type Params: Section;
+
+    /// `symbol_bytes`: what fits into a packet.
+    fn open(
+        now: Instant,
+        params: &Self::Params,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        cast: Cast,
+    ) -> Self;
     /// A PULL, ACK or NACK arrived. `from`: which receiver of the group, 0 if there is one only.
     fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader);
     /// A switch returned the trimmed header of a packet of ours: its payload is lost.
@@ -130,7 +141,19 @@ pub trait SenderSession: Sized {
 }
 
 /// The receiving side of a session.
-pub trait ReceiverSession {
+pub trait ReceiverSession: Sized {
+    /// The transport's section of the parameters.
+    type Params: Section;
+
+    /// A session that `first` opens. `None`: its sizes are impossible or too large. `seed`: of random
+    /// numbers that nobody else can foretell.
+    fn open(
+        now: Instant,
+        params: &Self::Params,
+        flow: FlowId,
+        seed: u64,
+        first: &EbbHeader,
+    ) -> Option<Self>;
     /// A DATA or SYMBOL packet arrived; without payload if it was trimmed.
     fn handle_data(
         &mut self,
@@ -182,20 +205,11 @@ pub trait ReceiverSession {
     fn closing(&self) -> EbbHeader;
 }
 
-/// Bounds on the state that peers can make a host keep.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionLimits {
-    pub max_flows: usize,
-    pub max_flows_per_peer: usize,
-    /// How long an ended session still answers late packets.
-    pub linger: Duration,
-}
-
 /// The types that make a receiver-driven transport of a [`SessionTable`](super::SessionTable).
 pub trait ReceiverDriven {
-    type Params;
-    type Sender: SenderSession;
-    type Receiver: ReceiverSession;
+    type Params: Section;
+    type Sender: SenderSession<Params = Self::Params>;
+    type Receiver: ReceiverSession<Params = Self::Params>;
 
     /// The name in records.
     const NAME: &'static str;
@@ -206,30 +220,11 @@ pub trait ReceiverDriven {
     /// Whether those take what all other classes leave, rather than that they may be trimmed.
     const IS_SCAVENGER: bool = false;
 
-    fn limits(params: &Self::Params) -> SessionLimits;
     /// How long a many-to-one session waits for its first packet. `None`: there are no such sessions.
     fn many_to_one(_params: &Self::Params) -> Option<Duration> {
         None
     }
-    fn retry(params: &Self::Params) -> RetryParams;
     fn max_object_bytes(params: &Self::Params, symbol_bytes: u16) -> u64;
-    /// `symbol_bytes`: what fits into a packet.
-    fn sender(
-        now: Instant,
-        params: &Self::Params,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> Self::Sender;
-    /// A session that `first` opens. `None`: its sizes are impossible or too large. `seed`: of random
-    /// numbers that nobody else can foretell.
-    fn receiver(
-        now: Instant,
-        params: &Self::Params,
-        flow: FlowId,
-        seed: u64,
-        first: &EbbHeader,
-    ) -> Option<Self::Receiver>;
     /// Answer to `late`, a packet for a finished session whose closing header is `closing`. None:
     /// there is none.
     fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader>;

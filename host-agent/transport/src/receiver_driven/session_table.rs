@@ -12,6 +12,7 @@ use ebb_wire::{EbbFlags, EbbHeader, Ipv4Header, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::params::Section;
 use super::path::{Expected, Leaving, Open, Path};
 use super::pull_queue::PullQueue;
 use super::session::{Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession};
@@ -123,10 +124,9 @@ impl<S: ReceiverDriven> SessionTable<S> {
         let full_frame = nic.frame_time(usize::from(nic.mtu_bytes));
         // A sender that waits for a last confirmation asks at least every `max_rto`, and each time
         // it is remembered anew: every one of them would have to be lost.
-        let retry = S::retry(&params);
-        let linger = S::limits(&params)
-            .linger
-            .max(retry.retries_take() + retry.max_rto);
+        let session = params.session();
+        let retry = session.retry();
+        let linger = session.linger().max(retry.retries_take() + retry.max_rto);
         SessionTable {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(linger, MAX_TOMBSTONES),

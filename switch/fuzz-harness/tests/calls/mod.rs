@@ -11,9 +11,6 @@ mod model;
 use std::ops::Range;
 
 use ebb_p4_generator::Dice;
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::preprocess::Options;
-use ebb_p4c::source::SourceMap;
 use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
 use ebb_units::Instant;
 
@@ -36,14 +33,6 @@ fn seeds() -> Range<u64> {
     number(first)..number(end)
 }
 
-fn compiled(name: &str, text: &str) -> Result<ebb_bmv2_json::Program, String> {
-    let mut sources = SourceMap::default();
-    let diagnostics = Diagnostics::default();
-    let compiled = ebb_p4c::compile(name, text, &Options::default(), &mut sources, &diagnostics);
-    let program = compiled.map(|c| c.json);
-    program.ok_or_else(|| diagnostics.render(&sources, false))
-}
-
 /// The frame that leaves when one comes in.
 fn passed(pipeline: &mut Pipeline, frame: &[u8]) -> Option<Vec<u8>> {
     let now = Instant::ZERO;
@@ -63,7 +52,7 @@ fn passed(pipeline: &mut Pipeline, frame: &[u8]) -> Option<Vec<u8>> {
 /// How many calls a program makes, or what is wrong with what it does.
 fn run(seed: u64) -> Result<usize, String> {
     let program = generate::program(seed);
-    let json = compiled("calls.p4", &program.to_string())?;
+    let json = ebb_p4c::compile_text("calls.p4", &program.to_string())?.json;
     let executors = [Pipeline::load(&json), Pipeline::load_interpreted(&json)];
     let mut machine = Machine::new(&program);
     let mut dice = Dice::new(seed);

@@ -306,11 +306,10 @@ fn learned(digest: &Digest, data: p4::P4Data) -> bf::TableData {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::arbitration::Arbitration;
     use crate::bf_runtime::chip::Chip;
+    use crate::fixture;
     use crate::plain::Plain;
     use crate::programs::Programs;
     use crate::proto::bf_runtime::idle_table::IdleTableMode;
@@ -318,9 +317,8 @@ mod tests {
 
     /// The only table of `entities.p4` with idle timeouts is `bridge`.
     fn client() -> (Client, u32) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
-        let schema = Schema::read("entities", &folder.join("entities.bf-rt.json")).unwrap();
-        let text: serde_json::Value = serde_json::from_slice(&schema.text).unwrap();
+        let text = fixture::compiled("entities").bf_rt;
+        let schema = Schema::parse("entities", text.to_string().into()).unwrap();
         let mut tables = text["tables"].as_array().unwrap().iter();
         let timed = tables.find(|table| {
             let mut attributes = table["attributes"].as_array().unwrap().iter();

@@ -469,12 +469,10 @@ async fn read_element(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::arbitration::Arbitration;
+    use crate::fixture;
     use crate::plain::Plain;
-    use crate::preload::read_config;
     use crate::programs::Programs;
     use crate::proto::bf_runtime::data_field::Value;
     use crate::proto::bf_runtime::entity::Entity as Element;
@@ -486,16 +484,13 @@ mod tests {
     const COUNTED: u32 = 31_942_583;
 
     async fn service() -> Service {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
-        let [json, info, schema] = ["json", "p4info.txtpb", "bf-rt.json"]
-            .map(|end| folder.join(format!("direct_register.{end}")));
-        let config = read_config(&json, &info).unwrap();
+        let compiled = fixture::compiled("direct_register");
         let programs = Arc::new(Programs::new(true));
         let device = Arc::new(Plain::new(0));
         let host = ServedDevice::new(device, programs.clone(), Arbitration::Required);
-        let forwarding = Forwarding::verify(&programs, config).unwrap();
+        let forwarding = Forwarding::verify(&programs, compiled.pipeline_config()).unwrap();
         host.commit(Arc::new(forwarding), None).await.unwrap();
-        let schema = Schema::read("direct_register", &schema).unwrap();
+        let schema = Schema::parse("direct_register", compiled.bf_rt.to_string().into()).unwrap();
         Service::new(host, Arc::new(schema))
     }
 

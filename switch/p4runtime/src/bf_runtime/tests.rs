@@ -8,7 +8,6 @@ mod multicast;
 mod own_rules;
 mod packet_generator;
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use ebb_units::Instant;
@@ -19,8 +18,8 @@ use super::chip::{Chip, Port};
 use super::schema::{Schema, fixed};
 use super::state::State;
 use crate::error::Result;
+use crate::fixture;
 use crate::forwarding::Forwarding;
-use crate::preload::read_config;
 use crate::programs::Programs;
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
@@ -34,27 +33,21 @@ struct Program {
     state: Mutex<State>,
 }
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixture")
-        .join(name)
-}
-
 impl Program {
     fn new() -> Program {
         Program::of("entities")
     }
 
     fn of(name: &str) -> Program {
-        let [json, info] = ["json", "p4info.txtpb"].map(|end| fixture(&format!("{name}.{end}")));
-        let config = read_config(&json, &info).unwrap();
+        let compiled = fixture::compiled(name);
+        let config = compiled.pipeline_config();
         let ports = [0, 3].map(|number| Port {
             number,
             name: format!("veth{number}"),
         });
         Program {
             forwarding: Forwarding::verify(&Programs::new(true), config).unwrap(),
-            schema: Schema::read(name, &fixture(&format!("{name}.bf-rt.json"))).unwrap(),
+            schema: Schema::parse(name, compiled.bf_rt.to_string().into()).unwrap(),
             state: Mutex::new(State::new(Chip::new(ports.to_vec()))),
         }
     }
@@ -687,7 +680,7 @@ fn the_device_tells_its_ports() {
 
 #[test]
 fn a_schema_that_is_none_is_told_with_its_path() {
-    let error = Schema::read("x", &fixture("entities.p4"))
+    let error = Schema::read("x", &fixture::path("entities.p4"))
         .unwrap_err()
         .to_string();
     assert!(

@@ -12,5 +12,6 @@ import pytest
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not p4switch.SWITCH.exists():
         pytest.skip("no build/ebb-switch: run `make build`")
+    p4switch.compile_program()
     with p4switch.running(tmp_path_factory.mktemp("switch")) as address:
         yield address

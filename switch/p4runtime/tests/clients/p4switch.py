@@ -13,11 +13,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[4] / "build"))
 SWITCH = BUILD / "ebb-switch"
-FIXTURE = Path(__file__).resolve().parents[1] / "fixture"
+PROGRAM = Path(__file__).resolve().parents[1] / "fixture" / "entities.p4"
+_compiled = TemporaryDirectory[str](prefix="ebb-p4switch-")
+FIXTURE = Path(_compiled.name)
 P4INFO, JSON = FIXTURE / "entities.p4info.txtpb", FIXTURE / "entities.json"
+"""The compiled program, from `compile_program` on."""
 DEVICE_ID = 1
 CPU_PORT = 510
 PATIENCE_S = 20.0
@@ -34,6 +38,11 @@ cpu_port = {cpu_port}
 a = "s1:1"
 b = "s1:2"
 """
+
+
+def compile_program() -> None:
+    options = ["--p4runtime-files", str(P4INFO), "-o", str(JSON), str(PROGRAM)]
+    subprocess.run([str(BUILD / "ebb-p4c"), *options], check=True, capture_output=True)
 
 
 def free_address() -> str:

@@ -472,7 +472,7 @@ async fn errors_name_the_place_the_value_and_what_is_allowed() {
         let (code, message) = c.refused(entity).await;
         log += &format!("{name}\n  {code:?}: {message}\n");
     }
-    let golden = fixture("errors.txt");
+    let golden = fixture::path("errors.txt");
     if std::env::var_os("EBB_UPDATE_GOLDENS").is_some() {
         std::fs::write(&golden, &log).unwrap();
     }

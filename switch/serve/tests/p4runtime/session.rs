@@ -1,7 +1,7 @@
 //! Sessions: arbitration, pipeline configs, packet I/O, digests.
 
 use crate::common::messages::{TO_CPU, bridge, direct, frame};
-use crate::common::{Controller, DEVICE_ID, JSON, OneSwitch, Running, config, uint128};
+use crate::common::{Controller, DEVICE_ID, OneSwitch, Running, config, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
@@ -146,7 +146,7 @@ async fn a_config_is_read_back_in_the_parts_asked_for() {
     assert_eq!(cookie.cookie.unwrap().cookie, 42);
     assert!(cookie.p4info.is_none() && cookie.p4_device_config.is_empty());
     let device = get(&mut c, ResponseType::DeviceConfigAndCookie).await;
-    assert!(device.p4info.is_none() && device.p4_device_config == JSON);
+    assert!(device.p4info.is_none() && device.p4_device_config == config().p4_device_config);
     let info = get(&mut c, ResponseType::P4infoAndCookie).await;
     assert!(info.p4info.is_some() && info.p4_device_config.is_empty());
     server.stop().await;
@@ -238,8 +238,9 @@ async fn the_tutorials_wrapper_around_the_json_is_understood() {
     let mut wrapped = config();
     // Field 1 (reassign): true; field 3 (device_data): the JSON.
     let mut bytes = vec![0x08, 1, 0x1a];
-    prost::encoding::encode_varint(JSON.len() as u64, &mut bytes);
-    bytes.extend_from_slice(JSON);
+    let json = config().p4_device_config;
+    prost::encoding::encode_varint(json.len() as u64, &mut bytes);
+    bytes.extend_from_slice(&json);
     wrapped.p4_device_config = bytes;
     c.set_config(Action::Verify, Some(wrapped)).await.unwrap();
     server.stop().await;

@@ -1,6 +1,6 @@
 //! How a server starts: with TLS, and with a program that no controller has installed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::common::{Controller, DEVICE_ID, OneSwitch, Running, config, fixture};
 use ebb_p4runtime::proto::p4;
@@ -11,13 +11,25 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
+/// The program as the compiler writes it.
+fn files(folder: &Folder) -> (PathBuf, PathBuf) {
+    let compiled = fixture::compiled("entities");
+    let info = ebb_p4c::p4info::to_text(&compiled.p4info);
+    (
+        folder.write("entities.json", compiled.json.to_json()),
+        folder.write("entities.p4info.txtpb", info),
+    )
+}
+
 fn server() -> Server {
     Server::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap()
 }
 
 #[tokio::test]
 async fn a_program_with_its_p4info_is_there_from_the_start() {
-    let files = read_config(&fixture("entities.json"), &fixture("entities.p4info.txtpb")).unwrap();
+    let folder = Folder::new("preload");
+    let (json, info) = files(&folder);
+    let files = read_config(&json, &info).unwrap();
     assert_eq!(files.cookie, None);
     // A controller that knows the cookie need not push.
     let expected = config();
@@ -43,10 +55,11 @@ async fn a_program_with_its_p4info_is_there_from_the_start() {
 
 #[test]
 fn files_that_do_not_fit_say_so() {
-    let (json, info) = (fixture("entities.json"), fixture("entities.p4info.txtpb"));
+    let folder = Folder::new("misfits");
+    let (json, info) = files(&folder);
     let message = |a: &Path, b: &Path| read_config(a, b).unwrap_err().to_string();
     assert!(message(&json, &json).contains("entities.json is no P4Info"));
-    assert!(message(&fixture("none.json"), &info).starts_with("cannot read "));
+    assert!(message(&folder.join("none.json"), &info).starts_with("cannot read "));
     let mut wrong = config();
     wrong.p4_device_config = b"{}".to_vec();
     let error = server().preload(0..1, wrong).err().unwrap().to_string();

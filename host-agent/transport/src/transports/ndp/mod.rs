@@ -17,18 +17,11 @@ mod returned_tests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbHeader, PacketType, Protocol};
 
 pub use params::NdpParams;
 
-use crate::FlowId;
-use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
-};
+use crate::receiver_driven::{ReceiverDriven, SessionTable};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -57,49 +50,8 @@ impl ReceiverDriven for Ndp {
     const GROUPS: bool = ENTRY.groups;
     const PAYLOAD: PacketType = PacketType::Data;
 
-    fn limits(params: &NdpParams) -> SessionLimits {
-        SessionLimits {
-            max_flows: params.max_flows as usize,
-            max_flows_per_peer: params.max_flows_per_peer as usize,
-            linger: Duration::from_nanos(params.linger_ns),
-        }
-    }
-
-    fn retry(params: &NdpParams) -> RetryParams {
-        RetryParams {
-            rto: Duration::from_nanos(params.rto_ns),
-            max_rto: Duration::from_nanos(params.max_rto_ns),
-            max_retries: params.max_retries,
-            give_up: Duration::from_nanos(params.give_up_ns),
-        }
-    }
-
     fn max_object_bytes(_: &NdpParams, symbol_bytes: u16) -> u64 {
         number::MAX_PACKETS * u64::from(symbol_bytes)
-    }
-
-    fn sender(
-        now: Instant,
-        params: &NdpParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        _: Cast,
-    ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source)
-    }
-
-    fn receiver(
-        now: Instant,
-        params: &NdpParams,
-        _: FlowId,
-        _: u64,
-        first: &EbbHeader,
-    ) -> Option<receiver::Receiver> {
-        let shape = StreamShape::of(first);
-        if shape.block_symbols != 0 {
-            return None;
-        }
-        receiver::Receiver::new(now, params, shape, first.pull)
     }
 
     fn answer_late(_: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader> {

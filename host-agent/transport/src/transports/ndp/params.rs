@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::receiver_driven::MAX_TIME_NS;
+use crate::receiver_driven::{Section, SessionParams};
 
 /// Section `ndp` of the parameters file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,24 +48,26 @@ impl Default for NdpParams {
     }
 }
 
+impl Section for NdpParams {
+    fn session(&self) -> SessionParams {
+        SessionParams {
+            rto_ns: self.rto_ns,
+            max_rto_ns: self.max_rto_ns,
+            max_retries: self.max_retries,
+            give_up_ns: self.give_up_ns,
+            linger_ns: self.linger_ns,
+            max_flows: self.max_flows,
+            max_flows_per_peer: self.max_flows_per_peer,
+        }
+    }
+}
+
 impl NdpParams {
     /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), String> {
         if self.initial_window_packets == 0 {
             return Err("ndp.initial_window_packets is 0; nothing would ever be sent".into());
         }
-        if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
-            return Err(format!(
-                "ndp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
-                self.rto_ns, self.max_rto_ns
-            ));
-        }
-        let longest = self.max_rto_ns.max(self.linger_ns).max(self.give_up_ns);
-        if longest > MAX_TIME_NS {
-            return Err(format!(
-                "section ndp: {longest} ns is longer than a hundred days"
-            ));
-        }
-        Ok(())
+        self.session().validate("ndp", &[])
     }
 }

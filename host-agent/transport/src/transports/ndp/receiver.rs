@@ -3,11 +3,12 @@
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::NdpParams;
 use super::number::{MAX_PACKETS, header_of, number_of};
 use super::reassembly::Reassembly;
-use super::{Ndp, NdpParams};
+use crate::FlowId;
 use crate::receiver_driven::{
-    Buffers, Ending, Outbox, PullCredit, ReceiverDriven, ReceiverSession, Retry, StreamShape,
+    Buffers, Ending, Outbox, PullCredit, ReceiverSession, Retry, Section, StreamShape,
 };
 use crate::record::Counters;
 
@@ -64,29 +65,6 @@ pub fn join(ack: &mut EbbHeader, next: &EbbHeader) -> bool {
 }
 
 impl Receiver {
-    /// `window`: the sender's initial window, as its packets say. `None`: the object has more
-    /// packets than can be numbered.
-    pub fn new(now: Instant, params: &NdpParams, shape: StreamShape, window: u32) -> Option<Self> {
-        let packets = u32::try_from(shape.packets()).ok()?;
-        if u64::from(packets) > MAX_PACKETS {
-            return None;
-        }
-        Some(Receiver {
-            shape,
-            packets,
-            limits: (params.reorder_buffer_packets, params.reorder_total_bytes),
-            reassembly: Reassembly::new(shape, packets),
-            credit: PullCredit::new(u64::from(window), shape.packets()),
-            window,
-            verified: false,
-            retry: Retry::new(now, Ndp::retry(params)),
-            last_activity: now,
-            paused: false,
-            ending: None,
-            counters: Counters::default(),
-        })
-    }
-
     /// The header contradicts the session or itself.
     fn is_foreign(&self, header: &EbbHeader) -> bool {
         let number = number_of(header);
@@ -112,6 +90,37 @@ impl Receiver {
 }
 
 impl ReceiverSession for Receiver {
+    type Params = NdpParams;
+
+    fn open(
+        now: Instant,
+        params: &NdpParams,
+        _: FlowId,
+        _: u64,
+        first: &EbbHeader,
+    ) -> Option<Self> {
+        let shape = StreamShape::of(first);
+        // More packets than that cannot be numbered.
+        let packets = u32::try_from(shape.packets()).ok()?;
+        if shape.block_symbols != 0 || u64::from(packets) > MAX_PACKETS {
+            return None;
+        }
+        Some(Receiver {
+            shape,
+            packets,
+            limits: (params.reorder_buffer_packets, params.reorder_total_bytes),
+            reassembly: Reassembly::new(shape, packets),
+            credit: PullCredit::new(u64::from(first.pull), shape.packets()),
+            window: first.pull,
+            verified: false,
+            retry: Retry::new(now, params.session().retry()),
+            last_activity: now,
+            paused: false,
+            ending: None,
+            counters: Counters::default(),
+        })
+    }
+
     fn handle_data(
         &mut self,
         now: Instant,

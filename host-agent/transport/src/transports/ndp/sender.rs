@@ -6,12 +6,12 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::NdpParams;
 use super::flight::{Flight, Place};
 use super::number::{header_of, number_of};
 use super::receiver::HELD;
-use super::{Ndp, NdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape};
+use crate::receiver_driven::{Cast, Ending, Retry, Returned, Section, SenderSession, StreamShape};
 use crate::record::Counters;
 
 /// A receiver of which nothing arrives whole in this many windows is not worth sending to.
@@ -57,44 +57,6 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new(
-        now: Instant,
-        params: &NdpParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-    ) -> Self {
-        let shape = StreamShape {
-            object_bytes: source.len(),
-            symbol_bytes,
-            block_symbols: 0,
-        };
-        let packets = u32::try_from(shape.packets()).unwrap_or(u32::MAX);
-        let window = params.initial_window_packets.min(packets);
-        Sender {
-            source,
-            shape,
-            packets,
-            window,
-            max_span: params.reorder_buffer_packets.max(window),
-            flight: Flight::new(),
-            acknowledged: 0,
-            nacked: 0,
-            credit: window,
-            pulled: 0,
-            returned: Returned::default(),
-            last_return: (now, Duration::ZERO),
-            restarts: 0,
-            probes: 0,
-            verified: false,
-            futile: 0,
-            held: false,
-            retry: Retry::new(now, Ndp::retry(params)),
-            last_sent: now,
-            ending: None,
-            counters: Counters::default(),
-        }
-    }
-
     fn handle_ack(&mut self, number: u32) {
         if !self.flight.acknowledge(number) {
             self.counters.duplicates += 1;
@@ -194,6 +156,47 @@ impl Sender {
 }
 
 impl SenderSession for Sender {
+    type Params = NdpParams;
+
+    fn open(
+        now: Instant,
+        params: &NdpParams,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        _: Cast,
+    ) -> Self {
+        let shape = StreamShape {
+            object_bytes: source.len(),
+            symbol_bytes,
+            block_symbols: 0,
+        };
+        let packets = u32::try_from(shape.packets()).unwrap_or(u32::MAX);
+        let window = params.initial_window_packets.min(packets);
+        Sender {
+            source,
+            shape,
+            packets,
+            window,
+            max_span: params.reorder_buffer_packets.max(window),
+            flight: Flight::new(),
+            acknowledged: 0,
+            nacked: 0,
+            credit: window,
+            pulled: 0,
+            returned: Returned::default(),
+            last_return: (now, Duration::ZERO),
+            restarts: 0,
+            probes: 0,
+            verified: false,
+            futile: 0,
+            held: false,
+            retry: Retry::new(now, params.session().retry()),
+            last_sent: now,
+            ending: None,
+            counters: Counters::default(),
+        }
+    }
+
     fn handle_control(&mut self, now: Instant, _: usize, header: &EbbHeader) {
         let number = number_of(header);
         match header.packet_type {

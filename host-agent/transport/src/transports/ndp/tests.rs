@@ -1,6 +1,7 @@
 //! NDP over the network of `crate::testing`.
 
 use std::net::SocketAddrV4;
+use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
@@ -8,6 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::FlowId;
 use crate::record::Status;
 use crate::testing::{Fate, Network, PORT, PortParams, address};
 
@@ -416,12 +418,12 @@ fn one_peer_cannot_open_more_flows_than_allowed() {
 #[test]
 #[ignore = "takes half a minute; cargo test -p ebb-transport -- --ignored packet_numbers"]
 fn packet_numbers_go_on_above_24_bits() {
-    use crate::receiver_driven::{Ending, Outbox, ReceiverSession, SenderSession};
+    use crate::receiver_driven::{Cast, Ending, Outbox, ReceiverSession, SenderSession};
     let bytes = (1 << 24) + 5_000;
     let params = NdpParams::default();
     let mut now = Instant::from_micros(1);
     let source = Arc::new(crate::object::GeneratedSource { seed: 1, bytes });
-    let mut sender = sender::Sender::new(now, &params, 1, source);
+    let mut sender = sender::Sender::open(now, &params, 1, source, Cast::Unicast);
     let (mut receiver, mut out) = (None, crate::receiver_driven::Outbox::default());
     let (mut payload, mut received, mut highest) = (Vec::new(), 0, 0);
     for n in 0u64.. {
@@ -430,7 +432,7 @@ fn packet_numbers_go_on_above_24_bits() {
         let header = sender.next_packet(now, &mut payload).unwrap();
         highest = highest.max(header.block);
         let receiver = receiver.get_or_insert_with(|| {
-            receiver::Receiver::new(now, &params, StreamShape::of(&header), header.pull).unwrap()
+            receiver::Receiver::open(now, &params, FlowId(1), 1, &header).unwrap()
         });
         let whole = n % 1000 != 7;
         receiver.handle_data(now, &header, whole.then_some(&payload[..]), &mut out);

@@ -14,9 +14,10 @@ use super::*;
 use crate::code::{EncodeJob, Encoders, MAX_ENCODERS, RaptorQ};
 use crate::job::Work;
 use crate::object::{GeneratedSource, ObjectSource};
+use crate::receiver_driven::StreamShape;
 use crate::record::{FlowRecord, Role, Status};
 use crate::testing::{Fate, Network, PORT, PortParams, address};
-use crate::{JobResult, SendRequest, Transport};
+use crate::{FlowId, JobResult, SendRequest, Transport};
 
 const SYMBOL: u64 = 1432;
 const WINDOW: u64 = 12;

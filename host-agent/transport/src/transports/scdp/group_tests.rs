@@ -1,6 +1,7 @@
 //! One-to-many over the network of `crate::testing`. Host 0 sends, all others receive.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, PacketType};
@@ -305,7 +306,7 @@ fn a_detached_receiver_pulls_for_what_came_to_it_alone_and_for_nothing_else() {
     let group = EbbFlags::MULTICAST;
     let params = ScdpParams::default();
     let first = packet(group | EbbFlags::SYN, 0, 0);
-    let mut receiver = receiver::Receiver::new(now, &params, crate::FlowId(1), &first);
+    let mut receiver = receiver::Receiver::open(now, &params, crate::FlowId(1), 1, &first).unwrap();
     let mut arrives = |header: EbbHeader, whole: bool| {
         let mut out = Outbox::default();
         let payload = whole.then_some([0; 10]);

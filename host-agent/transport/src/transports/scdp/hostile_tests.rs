@@ -1,12 +1,14 @@
 //! Packets and memory that a peer which does not keep to the protocol can cost a host.
 
+use std::sync::Arc;
+
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Ecn, Ipv4Header, PacketType, Protocol};
 
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::*;
-use crate::receiver_driven::{Ending, Outbox, ReceiverSession, SenderSession};
+use crate::receiver_driven::{Cast, Ending, Outbox, ReceiverSession, SenderSession};
 
 const K: u32 = 100;
 
@@ -16,7 +18,7 @@ fn now() -> Instant {
 
 fn sender(packets: u32) -> Sender {
     let source = Arc::new(vec![7u8; packets as usize * 10]);
-    Sender::new(now(), &ScdpParams::default(), 10, source, Cast::Unicast)
+    Sender::open(now(), &ScdpParams::default(), 10, source, Cast::Unicast)
 }
 
 fn pull(counter: u32, block: u32, symbol: u32) -> EbbHeader {
@@ -126,7 +128,7 @@ fn first_symbol(object_packets: u64, block_symbols: u16, window: u32) -> EbbHead
 }
 
 fn receiver(first: &EbbHeader) -> Receiver {
-    Receiver::new(now(), &ScdpParams::default(), crate::FlowId(1), first)
+    Receiver::open(now(), &ScdpParams::default(), crate::FlowId(1), 1, first).unwrap()
 }
 
 #[test]

@@ -25,18 +25,12 @@ mod returned_tests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use ebb_units::{Duration, Instant};
+use ebb_units::Duration;
 use ebb_wire::{EbbHeader, PacketType, Protocol};
 
 pub use params::ScdpParams;
 
-use crate::FlowId;
-use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
-};
+use crate::receiver_driven::{ReceiverDriven, SessionTable};
 use crate::transports::Entry;
 
 /// First repair number of packets to a detached straggler: it still hears its group, and
@@ -69,52 +63,13 @@ impl ReceiverDriven for Scdp {
     const GROUPS: bool = ENTRY.groups;
     const PAYLOAD: PacketType = PacketType::Symbol;
 
-    fn limits(params: &ScdpParams) -> SessionLimits {
-        SessionLimits {
-            max_flows: params.max_flows as usize,
-            max_flows_per_peer: params.max_flows_per_peer as usize,
-            linger: Duration::from_nanos(params.linger_ns),
-        }
-    }
-
     fn many_to_one(params: &ScdpParams) -> Option<Duration> {
         Some(Duration::from_nanos(params.expect_timeout_ns))
-    }
-
-    fn retry(params: &ScdpParams) -> RetryParams {
-        RetryParams {
-            rto: Duration::from_nanos(params.rto_ns),
-            max_rto: Duration::from_nanos(params.max_rto_ns),
-            max_retries: params.max_retries,
-            give_up: Duration::from_nanos(params.give_up_ns),
-        }
     }
 
     /// Pull counters and block numbers have 32 bits; half of that leaves room for losses.
     fn max_object_bytes(_: &ScdpParams, symbol_bytes: u16) -> u64 {
         (1 << 31) * u64::from(symbol_bytes)
-    }
-
-    fn sender(
-        now: Instant,
-        params: &ScdpParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source, cast)
-    }
-
-    fn receiver(
-        now: Instant,
-        params: &ScdpParams,
-        flow: FlowId,
-        _: u64,
-        first: &EbbHeader,
-    ) -> Option<receiver::Receiver> {
-        let shape = StreamShape::of(first);
-        let acceptable = (1..=ScdpParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
-        acceptable.then(|| receiver::Receiver::new(now, params, flow, first))
     }
 
     fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> Option<EbbHeader> {

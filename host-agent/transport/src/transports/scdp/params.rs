@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::receiver_driven::MAX_TIME_NS;
+use crate::receiver_driven::{Section, SessionParams};
 
 /// Section `scdp` of the parameters file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -71,6 +71,20 @@ impl Default for ScdpParams {
     }
 }
 
+impl Section for ScdpParams {
+    fn session(&self) -> SessionParams {
+        SessionParams {
+            rto_ns: self.rto_ns,
+            max_rto_ns: self.max_rto_ns,
+            max_retries: self.max_retries,
+            give_up_ns: self.give_up_ns,
+            linger_ns: self.linger_ns,
+            max_flows: self.max_flows,
+            max_flows_per_peer: self.max_flows_per_peer,
+        }
+    }
+}
+
 impl ScdpParams {
     /// Larger blocks would make decoding slow and a peer's claim on our memory large.
     pub const MAX_BLOCK_SYMBOLS: u16 = 4096;
@@ -87,12 +101,6 @@ impl ScdpParams {
                 Self::MAX_BLOCK_SYMBOLS
             ));
         }
-        if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
-            return Err(format!(
-                "scdp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
-                self.rto_ns, self.max_rto_ns
-            ));
-        }
         if self.straggler_timeout_ns == 0 {
             return Err("scdp.straggler_timeout_ns is 0; every group would fall apart".into());
         }
@@ -107,19 +115,8 @@ impl ScdpParams {
                 ));
             }
         }
-        let longest = [
-            self.give_up_ns,
-            self.max_rto_ns,
-            self.linger_ns,
-            self.progress_timeout_ns,
-            self.expect_timeout_ns,
-        ];
-        let longest = longest.into_iter().max().unwrap_or(0);
-        if longest > MAX_TIME_NS {
-            return Err(format!(
-                "section scdp: {longest} ns is longer than a hundred days"
-            ));
-        }
+        let others_ns = [self.progress_timeout_ns, self.expect_timeout_ns];
+        self.session().validate("scdp", &others_ns)?;
         if !self.mlfq_thresholds_bytes.is_sorted() || self.mlfq_thresholds_bytes.len() > 255 {
             return Err("scdp.mlfq_thresholds_bytes must ascend, with at most 255 of them".into());
         }

@@ -7,13 +7,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::ScdpParams;
 use super::block::{Block, Effect};
 use super::blocks::{Blocks, Share};
 use super::supplier::{MAX_WINDOW, State, Supplier};
-use super::{Scdp, ScdpParams};
 use crate::code::DecodeResult;
 use crate::receiver_driven::{
-    Buffers, Ending, Outbox, ReceiverDriven, ReceiverSession, Retry, StreamShape,
+    Buffers, Ending, Outbox, ReceiverSession, Retry, Section, StreamShape,
 };
 use crate::record::{Counters, SenderSummary};
 use crate::{FlowId, Job, JobResult, Role};
@@ -68,50 +68,6 @@ impl Membership {
 }
 
 impl Receiver {
-    /// `first`: the packet that opens the session.
-    pub fn new(now: Instant, params: &ScdpParams, flow: FlowId, first: &EbbHeader) -> Self {
-        let blocks = Blocks {
-            shape: StreamShape::of(first),
-        };
-        let senders = if first.flags.contains(EbbFlags::MULTI_SOURCE) {
-            first.senders.max(1)
-        } else {
-            1
-        };
-        let retry = Retry::new(now, Scdp::retry(params));
-        let supplier = |sender| {
-            let share = Share { sender, senders };
-            Supplier::new(now, share, &blocks, first.pull, &retry)
-        };
-        let suppliers: Vec<Supplier> = (0..senders).map(supplier).collect();
-        // With small blocks the initial windows alone span many.
-        let unasked = u64::from(first.pull).min(MAX_WINDOW) * u64::from(senders);
-        let spanned = unasked as u32 / u32::from(blocks.shape.block_symbols) + 2;
-        Receiver {
-            flow,
-            overhead_symbols: params.overhead_symbols,
-            max_open_blocks: params.max_open_blocks.max(spanned),
-            progress_timeout: Duration::from_nanos(params.progress_timeout_ns),
-            max_buffer_bytes: params.max_buffer_bytes,
-            membership: if first.flags.contains(EbbFlags::MULTICAST) {
-                Membership::InGroup
-            } else {
-                Membership::Alone
-            },
-            next_delivered: 0,
-            open: VecDeque::new(),
-            spare: Vec::new(),
-            blocks,
-            suppliers,
-            turn: 0,
-            decoding: 0,
-            paused: false,
-            last_progress: now,
-            ending: None,
-            counters: Counters::default(),
-        }
-    }
-
     /// The sender that a packet says it is from.
     fn from(&self, header: &EbbHeader) -> usize {
         if self.suppliers.len() > 1 {
@@ -350,6 +306,59 @@ impl Receiver {
 }
 
 impl ReceiverSession for Receiver {
+    type Params = ScdpParams;
+
+    fn open(
+        now: Instant,
+        params: &ScdpParams,
+        flow: FlowId,
+        _: u64,
+        first: &EbbHeader,
+    ) -> Option<Self> {
+        let shape = StreamShape::of(first);
+        if !(1..=ScdpParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols) {
+            return None;
+        }
+        let blocks = Blocks { shape };
+        let senders = if first.flags.contains(EbbFlags::MULTI_SOURCE) {
+            first.senders.max(1)
+        } else {
+            1
+        };
+        let retry = Retry::new(now, params.session().retry());
+        let supplier = |sender| {
+            let share = Share { sender, senders };
+            Supplier::new(now, share, &blocks, first.pull, &retry)
+        };
+        let suppliers: Vec<Supplier> = (0..senders).map(supplier).collect();
+        // With small blocks the initial windows alone span many.
+        let unasked = u64::from(first.pull).min(MAX_WINDOW) * u64::from(senders);
+        let spanned = unasked as u32 / u32::from(blocks.shape.block_symbols) + 2;
+        Some(Receiver {
+            flow,
+            overhead_symbols: params.overhead_symbols,
+            max_open_blocks: params.max_open_blocks.max(spanned),
+            progress_timeout: Duration::from_nanos(params.progress_timeout_ns),
+            max_buffer_bytes: params.max_buffer_bytes,
+            membership: if first.flags.contains(EbbFlags::MULTICAST) {
+                Membership::InGroup
+            } else {
+                Membership::Alone
+            },
+            next_delivered: 0,
+            open: VecDeque::new(),
+            spare: Vec::new(),
+            blocks,
+            suppliers,
+            turn: 0,
+            decoding: 0,
+            paused: false,
+            last_progress: now,
+            ending: None,
+            counters: Counters::default(),
+        })
+    }
+
     fn handle_data(
         &mut self,
         now: Instant,

@@ -9,12 +9,10 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::audience::{Audience, Listener};
 use super::blocks::{Blocks, Share};
-use super::{DETACHED_REPAIR, Scdp, ScdpParams};
+use super::{DETACHED_REPAIR, ScdpParams};
 use crate::code::{EncodeJob, EncodeResult, Encoders, MAX_ENCODERS, RaptorQ};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape,
-};
+use crate::receiver_driven::{Cast, Ending, Retry, Returned, Section, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
@@ -77,62 +75,6 @@ enum Next {
 }
 
 impl Sender {
-    pub fn new(
-        now: Instant,
-        params: &ScdpParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> Self {
-        let (mode, receivers, share) = match cast {
-            Cast::Unicast => (Mode::Unicast, 1, Share::ALL),
-            Cast::Group { receivers } => (Mode::Group, receivers, Share::ALL),
-            Cast::Part(part) => {
-                let (sender, senders) = (part.sender, part.senders);
-                (Mode::Part, 1, Share { sender, senders })
-            }
-        };
-        let straggler_timeout = params.straggler_timeout_ns.min(2 * params.rto_ns);
-        let shape = StreamShape {
-            object_bytes: source.len(),
-            symbol_bytes,
-            block_symbols: params.block_symbols,
-        };
-        let blocks = Blocks { shape };
-        let window = if share.senders > 1 {
-            params.many_to_one_window_packets
-        } else {
-            params.initial_window_packets
-        };
-        // A sender without a share says by one repair symbol that it is there.
-        let packets = u32::try_from(blocks.share_total(share)).unwrap_or(u32::MAX);
-        let mut sender = Sender {
-            mode,
-            share,
-            audience: Audience::new(vec![Listener::new(now); receivers]),
-            straggler_timeout: Duration::from_nanos(straggler_timeout),
-            source,
-            blocks,
-            window: window.min(packets.max(1)),
-            mlfq_thresholds_bytes: params.mlfq_thresholds_bytes.clone(),
-            next_source: (0, 0),
-            repair_sent: BTreeMap::new(),
-            encoders: Encoders::default(),
-            sent: 0,
-            bytes_sent: 0,
-            probes: 0,
-            in_no_hurry: false,
-            returned: Returned::default(),
-            to_resend: VecDeque::new(),
-            retry: Retry::new(now, Scdp::retry(params)),
-            last_sent: now,
-            ending: None,
-            counters: Counters::default(),
-        };
-        sender.skip_to(0);
-        sender
-    }
-
     fn handle_pull(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         let finishing = header.flags.contains(EbbFlags::FIN);
         if header.block == self.blocks.count() {
@@ -232,10 +174,7 @@ impl Sender {
     }
 
     fn end_if_nobody_is_left(&mut self) {
-        self.ending = self.audience.ended().map(|ended| match ended {
-            Ok(()) => Ending::Finished,
-            Err(reason) => Ending::Failed(reason),
-        });
+        self.ending = self.audience.ending();
     }
 
     /// Returned packets; repair symbols that are wanted of blocks whose source symbols have been
@@ -423,6 +362,64 @@ impl Sender {
 }
 
 impl SenderSession for Sender {
+    type Params = ScdpParams;
+
+    fn open(
+        now: Instant,
+        params: &ScdpParams,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        cast: Cast,
+    ) -> Self {
+        let (mode, receivers, share) = match cast {
+            Cast::Unicast => (Mode::Unicast, 1, Share::ALL),
+            Cast::Group { receivers } => (Mode::Group, receivers, Share::ALL),
+            Cast::Part(part) => {
+                let (sender, senders) = (part.sender, part.senders);
+                (Mode::Part, 1, Share { sender, senders })
+            }
+        };
+        let straggler_timeout = params.straggler_timeout_ns.min(2 * params.rto_ns);
+        let shape = StreamShape {
+            object_bytes: source.len(),
+            symbol_bytes,
+            block_symbols: params.block_symbols,
+        };
+        let blocks = Blocks { shape };
+        let window = if share.senders > 1 {
+            params.many_to_one_window_packets
+        } else {
+            params.initial_window_packets
+        };
+        // A sender without a share says by one repair symbol that it is there.
+        let packets = u32::try_from(blocks.share_total(share)).unwrap_or(u32::MAX);
+        let mut sender = Sender {
+            mode,
+            share,
+            audience: Audience::new(vec![Listener::new(now); receivers]),
+            straggler_timeout: Duration::from_nanos(straggler_timeout),
+            source,
+            blocks,
+            window: window.min(packets.max(1)),
+            mlfq_thresholds_bytes: params.mlfq_thresholds_bytes.clone(),
+            next_source: (0, 0),
+            repair_sent: BTreeMap::new(),
+            encoders: Encoders::default(),
+            sent: 0,
+            bytes_sent: 0,
+            probes: 0,
+            in_no_hurry: false,
+            returned: Returned::default(),
+            to_resend: VecDeque::new(),
+            retry: Retry::new(now, params.session().retry()),
+            last_sent: now,
+            ending: None,
+            counters: Counters::default(),
+        };
+        sender.skip_to(0);
+        sender
+    }
+
     fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         if header.packet_type != PacketType::Pull {
             self.counters.rejected += 1;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use ebb_units::Duration;
+use ebb_units::{Duration, Instant};
 use ebb_wire::EbbFlags;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ebb_units::Duration;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Ecn, Ipv4Header};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

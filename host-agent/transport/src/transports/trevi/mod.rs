@@ -24,18 +24,12 @@ mod pull_tests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use ebb_units::{Duration, Instant};
+use ebb_units::Duration;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType, Protocol};
 
 pub use params::{Mode, Stragglers, TreviParams};
 
-use crate::FlowId;
-use crate::object::ObjectSource;
-use crate::receiver_driven::{
-    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
-};
+use crate::receiver_driven::{ReceiverDriven, SessionTable};
 use crate::transports::Entry;
 
 /// Number, as a sender, of what a receiver is sent that has left its group: it still hears the group,
@@ -69,49 +63,13 @@ impl ReceiverDriven for Trevi {
     const PAYLOAD: PacketType = PacketType::Coded;
     const IS_SCAVENGER: bool = true;
 
-    fn limits(params: &TreviParams) -> SessionLimits {
-        SessionLimits {
-            max_flows: params.max_flows as usize,
-            max_flows_per_peer: params.max_flows_per_peer as usize,
-            linger: Duration::from_nanos(params.linger_ns),
-        }
-    }
-
     fn many_to_one(params: &TreviParams) -> Option<Duration> {
         Some(Duration::from_nanos(params.expect_timeout_ns))
-    }
-
-    fn retry(params: &TreviParams) -> RetryParams {
-        params.retry()
     }
 
     /// Block numbers have 32 bits.
     fn max_object_bytes(_: &TreviParams, symbol_bytes: u16) -> u64 {
         (1 << 31) * u64::from(symbol_bytes)
-    }
-
-    fn sender(
-        now: Instant,
-        params: &TreviParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source, cast)
-    }
-
-    fn receiver(
-        now: Instant,
-        params: &TreviParams,
-        flow: FlowId,
-        seed: u64,
-        first: &EbbHeader,
-    ) -> Option<receiver::Receiver> {
-        let shape = StreamShape::of(first);
-        let acceptable = (1..=TreviParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
-        acceptable
-            .then(|| receiver::Receiver::new(now, params, flow, seed, first))
-            .flatten()
     }
 
     /// The sender has not heard that it is to stop. What goes to a group is for others, unless it asks.

@@ -1,9 +1,8 @@
 //! Every constant of Trevi, with unit, default and source (table in `docs/trevi.md`).
 
-use ebb_units::Duration;
 use serde::{Deserialize, Serialize};
 
-use crate::receiver_driven::{MAX_TIME_NS, RetryParams};
+use crate::receiver_driven::{Section, SessionParams};
 
 /// Requests that may be pending at most: what a sender remembers.
 pub(super) const MAX_REQUESTS: u32 = 1024;
@@ -145,18 +144,23 @@ impl Default for TreviParams {
     }
 }
 
+impl Section for TreviParams {
+    fn session(&self) -> SessionParams {
+        SessionParams {
+            rto_ns: self.rto_ns,
+            max_rto_ns: self.max_rto_ns,
+            max_retries: self.max_retries,
+            give_up_ns: self.give_up_ns,
+            linger_ns: self.linger_ns,
+            max_flows: self.max_flows,
+            max_flows_per_peer: self.max_flows_per_peer,
+        }
+    }
+}
+
 impl TreviParams {
     /// Larger blocks would make decoding slow and a peer's claim on our memory large.
     pub const MAX_BLOCK_SYMBOLS: u16 = 8192;
-
-    pub(super) fn retry(&self) -> RetryParams {
-        RetryParams {
-            rto: Duration::from_nanos(self.rto_ns),
-            max_rto: Duration::from_nanos(self.max_rto_ns),
-            max_retries: self.max_retries,
-            give_up: Duration::from_nanos(self.give_up_ns),
-        }
-    }
 
     /// Checks ranges. The error names the parameter, its value and the range.
     pub fn validate(&self) -> Result<(), String> {
@@ -180,12 +184,6 @@ impl TreviParams {
             ));
         }
         self.validate_requests()?;
-        if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
-            return Err(format!(
-                "trevi.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
-                self.rto_ns, self.max_rto_ns
-            ));
-        }
         if self.progress_timeout_ns < self.max_rto_ns {
             return Err(format!(
                 "trevi.progress_timeout_ns is {}; below max_rto_ns ({}) every flow would fail",
@@ -195,22 +193,14 @@ impl TreviParams {
         if self.straggler_timeout_ns == 0 {
             return Err("trevi.straggler_timeout_ns is 0; every group would fall apart".into());
         }
-        let times = [
-            self.max_rto_ns,
+        let others_ns = [
             self.min_target_queueing_ns,
             self.base_rtt_period_ns,
-            self.give_up_ns,
             self.progress_timeout_ns,
             self.straggler_timeout_ns,
             self.expect_timeout_ns,
-            self.linger_ns,
         ];
-        match times.into_iter().find(|&time| time > MAX_TIME_NS) {
-            Some(time) => Err(format!(
-                "section trevi: {time} ns is longer than a hundred days"
-            )),
-            None => Ok(()),
-        }
+        self.session().validate("trevi", &others_ns)
     }
 
     fn validate_requests(&self) -> Result<(), String> {

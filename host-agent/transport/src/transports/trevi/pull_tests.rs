@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use ebb_units::Duration;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Ecn, Ipv4Header};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::blocks::{Blocks, with_overhead};
+use super::receiver::Receiver;
 use super::*;
+use crate::receiver_driven::{ReceiverSession, StreamShape};
 use crate::record::FlowRecord;
 use crate::testing::{Fate, Network, PORT, PortParams, address};
-use crate::{DscpParams, HostConfig};
+use crate::{DscpParams, FlowId, HostConfig};
 
 const SYMBOL: u64 = 1432;
 
@@ -352,7 +354,7 @@ fn an_opening_of_unknown_mode_is_refused() {
         ..EbbHeader::new(PacketType::Coded, 1, 2)
     };
     let params = TreviParams::default();
-    assert!(Trevi::receiver(Instant::ZERO, &params, FlowId(1), 1, &first).is_none());
+    assert!(Receiver::open(Instant::ZERO, &params, FlowId(1), 1, &first).is_none());
     let known = EbbHeader { level: 2, ..first };
-    assert!(Trevi::receiver(Instant::ZERO, &params, FlowId(1), 1, &known).is_some());
+    assert!(Receiver::open(Instant::ZERO, &params, FlowId(1), 1, &known).is_some());
 }

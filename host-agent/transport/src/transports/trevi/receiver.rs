@@ -12,7 +12,9 @@ use super::params::{Mode, TreviParams};
 use super::supplier::{State, Supplier};
 use super::tract::Tract;
 use crate::code::{DecodeResult, SENDER_SHIFT};
-use crate::receiver_driven::{Buffers, Ending, Outbox, ReceiverSession, Retry, StreamShape};
+use crate::receiver_driven::{
+    Buffers, Ending, Outbox, ReceiverSession, Retry, Section, StreamShape,
+};
 use crate::record::{Counters, SenderSummary};
 use crate::splitmix::splitmix64;
 use crate::{FlowId, Job, JobResult, Role};
@@ -41,36 +43,6 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// `first`: the packet that opens the session. None: no sender has its mode.
-    pub fn new(
-        now: Instant,
-        params: &TreviParams,
-        flow: FlowId,
-        seed: u64,
-        first: &EbbHeader,
-    ) -> Option<Self> {
-        Mode::of_code(first.level)?;
-        let several = first.flags.contains(EbbFlags::MULTI_SOURCE);
-        let senders = if several { first.senders.max(1) } else { 1 };
-        let retry = Retry::new(now, params.retry());
-        Some(Receiver {
-            flow,
-            seed,
-            blocks: Blocks {
-                shape: StreamShape::of(first),
-            },
-            params: *params,
-            next_delivered: 0,
-            open: VecDeque::new(),
-            suppliers: (0..senders).map(|_| Supplier::new(now, &retry)).collect(),
-            is_alone: false,
-            paused: false,
-            last_progress: now,
-            ending: None,
-            counters: Counters::default(),
-        })
-    }
-
     /// The sender that a packet says it is from.
     fn from(&self, header: &EbbHeader) -> usize {
         match self.suppliers.len() {
@@ -167,6 +139,40 @@ impl Receiver {
 }
 
 impl ReceiverSession for Receiver {
+    type Params = TreviParams;
+
+    fn open(
+        now: Instant,
+        params: &TreviParams,
+        flow: FlowId,
+        seed: u64,
+        first: &EbbHeader,
+    ) -> Option<Self> {
+        let shape = StreamShape::of(first);
+        if !(1..=TreviParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols) {
+            return None;
+        }
+        // No sender has another mode.
+        Mode::of_code(first.level)?;
+        let several = first.flags.contains(EbbFlags::MULTI_SOURCE);
+        let senders = if several { first.senders.max(1) } else { 1 };
+        let retry = Retry::new(now, params.session().retry());
+        Some(Receiver {
+            flow,
+            seed,
+            blocks: Blocks { shape },
+            params: *params,
+            next_delivered: 0,
+            open: VecDeque::new(),
+            suppliers: (0..senders).map(|_| Supplier::new(now, &retry)).collect(),
+            is_alone: false,
+            paused: false,
+            last_progress: now,
+            ending: None,
+            counters: Counters::default(),
+        })
+    }
+
     fn handle_data(
         &mut self,
         now: Instant,

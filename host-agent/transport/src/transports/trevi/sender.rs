@@ -13,7 +13,7 @@ use super::params::{Mode, Stragglers, TreviParams};
 use super::rate::Rate;
 use crate::code::{EncodeJob, EncodeResult, Encoders, Lt, MAX_ENCODERS, SENDER_SHIFT};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Ending, Retry, SenderSession, StreamShape};
+use crate::receiver_driven::{Cast, Ending, Retry, Section, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
@@ -63,52 +63,6 @@ enum Next {
 }
 
 impl Sender {
-    pub fn new(
-        now: Instant,
-        params: &TreviParams,
-        symbol_bytes: u16,
-        source: Arc<dyn ObjectSource>,
-        cast: Cast,
-    ) -> Self {
-        let shape = StreamShape {
-            object_bytes: source.len(),
-            symbol_bytes,
-            block_symbols: params.block_symbols,
-        };
-        let (cast, receivers, (sender, senders)) = match cast {
-            Cast::Unicast => (EbbFlags::NONE, 1, (0, 1)),
-            Cast::Group { receivers } => (EbbFlags::MULTICAST, receivers, (0, 1)),
-            Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
-        };
-        let retry = Retry::new(now, params.retry());
-        let audience = Audience::new(vec![Listener::new(retry.clone()); receivers]);
-        let new = Sender {
-            params: *params,
-            cast,
-            sender,
-            senders,
-            audience,
-            source,
-            blocks: Blocks { shape },
-            encoders: Encoders::default(),
-            block: 0,
-            pushed: 0,
-            delivered: 0,
-            number: 0,
-            unverified: params.initial_window_packets,
-            unheard: 0,
-            rate: None,
-            // Nobody asks for a symbol of something that nobody knows of.
-            bare: (params.mode == Mode::Pull).then_some(QUESTION),
-            ending: None,
-            counters: Counters::default(),
-        };
-        Sender {
-            rate: new.new_rate(now),
-            ..new
-        }
-    }
-
     fn new_rate(&self, now: Instant) -> Option<Rate> {
         let header_bytes = Ipv4Header::BYTES + EbbHeader::BYTES;
         let packet_bytes = header_bytes + usize::from(self.blocks.shape.symbol_bytes);
@@ -212,10 +166,7 @@ impl Sender {
     }
 
     fn end_if_nobody_is_left(&mut self) {
-        self.ending = self.audience.ended().map(|ended| match ended {
-            Ok(()) => Ending::Finished,
-            Err(reason) => Ending::Failed(reason),
-        });
+        self.ending = self.audience.ending();
         self.forget_delivered();
     }
 
@@ -398,6 +349,54 @@ impl Sender {
 }
 
 impl SenderSession for Sender {
+    type Params = TreviParams;
+
+    fn open(
+        now: Instant,
+        params: &TreviParams,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        cast: Cast,
+    ) -> Self {
+        let shape = StreamShape {
+            object_bytes: source.len(),
+            symbol_bytes,
+            block_symbols: params.block_symbols,
+        };
+        let (cast, receivers, (sender, senders)) = match cast {
+            Cast::Unicast => (EbbFlags::NONE, 1, (0, 1)),
+            Cast::Group { receivers } => (EbbFlags::MULTICAST, receivers, (0, 1)),
+            Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
+        };
+        let retry = Retry::new(now, params.session().retry());
+        let audience = Audience::new(vec![Listener::new(retry.clone()); receivers]);
+        let new = Sender {
+            params: *params,
+            cast,
+            sender,
+            senders,
+            audience,
+            source,
+            blocks: Blocks { shape },
+            encoders: Encoders::default(),
+            block: 0,
+            pushed: 0,
+            delivered: 0,
+            number: 0,
+            unverified: params.initial_window_packets,
+            unheard: 0,
+            rate: None,
+            // Nobody asks for a symbol of something that nobody knows of.
+            bare: (params.mode == Mode::Pull).then_some(QUESTION),
+            ending: None,
+            counters: Counters::default(),
+        };
+        Sender {
+            rate: new.new_rate(now),
+            ..new
+        }
+    }
+
     fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         let was_pushing = self.pushes();
         let accepted = match header.packet_type {

@@ -1,6 +1,6 @@
 //! Transfers at a constant rate: what they cost, what stops them, and what losses do.
 
-use ebb_units::Duration;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Ecn, Ipv4Header};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

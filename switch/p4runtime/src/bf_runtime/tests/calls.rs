@@ -15,13 +15,12 @@ use tonic::Request;
 use tonic::transport::Server;
 
 async fn service() -> Service {
-    let [json, info] = ["entities.json", "entities.p4info.txtpb"].map(fixture);
+    let compiled = fixture::compiled("entities");
     let programs = Arc::new(Programs::new(true));
-    let config = read_config(&json, &info).unwrap();
-    let forwarding = Forwarding::verify(&programs, config).unwrap();
+    let forwarding = Forwarding::verify(&programs, compiled.pipeline_config()).unwrap();
     let host = ServedDevice::new(Arc::new(Plain::new(0)), programs, Arbitration::Required);
     host.commit(Arc::new(forwarding), None).await.unwrap();
-    let schema = Schema::read("entities", &fixture("entities.bf-rt.json")).unwrap();
+    let schema = Schema::parse("entities", compiled.bf_rt.to_string().into()).unwrap();
     Service::new(host, Arc::new(schema))
 }
 

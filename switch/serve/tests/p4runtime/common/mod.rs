@@ -1,11 +1,12 @@
 //! A server on loopback with a simulated switch behind it, and a controller that talks to it.
 
+#[path = "../../../../p4runtime/tests/fixture/mod.rs"]
+pub mod fixture;
 pub mod messages;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ebb_p4runtime::proto::p4::entity::Entity;
@@ -15,7 +16,7 @@ use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::p4::write_request::Atomicity;
 use ebb_p4runtime::proto::{p4, rpc};
-use ebb_p4runtime::{Device, Event, Job, Server, read_config};
+use ebb_p4runtime::{Device, Event, Job, Server};
 use ebb_serve::EngineDevice;
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
@@ -25,22 +26,15 @@ use tonic::{Code, Status, Streaming};
 
 pub use crate::one_switch::{DEVICE_ID, OneSwitch};
 
-pub const JSON: &[u8] = include_bytes!("../../../../p4runtime/tests/fixture/entities.json");
-
-/// A file of the program that most tests are about.
-pub fn fixture(name: &str) -> PathBuf {
-    let folder = "../p4runtime/tests/fixture";
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(folder)
-        .join(name)
-}
+/// The program that most tests are about.
+static CONFIG: LazyLock<p4::ForwardingPipelineConfig> =
+    LazyLock::new(|| p4::ForwardingPipelineConfig {
+        cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie: 42 }),
+        ..fixture::compiled("entities").pipeline_config()
+    });
 
 pub fn config() -> p4::ForwardingPipelineConfig {
-    let [json, info] = ["entities.json", "entities.p4info.txtpb"].map(fixture);
-    p4::ForwardingPipelineConfig {
-        cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie: 42 }),
-        ..read_config(&json, &info).unwrap()
-    }
+    CONFIG.clone()
 }
 
 /// Changes the program of a config.
