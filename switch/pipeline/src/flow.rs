@@ -34,7 +34,7 @@ impl Machine<'_> {
             }
             steps += 1;
             if steps > MAX_NODES {
-                self.packet.requests.failed = Some(crate::DropReason::NoTermination);
+                self.packet.requests.ask().failed = Some(crate::DropReason::NoTermination);
                 return;
             }
             next = match &program.nodes[node as usize] {

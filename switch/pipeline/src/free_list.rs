@@ -27,6 +27,7 @@ impl<T> Default for FreeList<T> {
 
 impl<T> FreeList<T> {
     /// An object, if there is one.
+    #[inline]
     pub fn take(&mut self) -> Option<T> {
         let item = self.items.pop();
         self.fewest = self.fewest.min(self.items.len());

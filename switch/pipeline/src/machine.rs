@@ -99,7 +99,7 @@ impl Machine<'_> {
 
     /// Ends the pipeline; the packet will be dropped for this reason.
     pub fn fail(&mut self, reason: DropReason) {
-        self.packet.requests.failed = Some(reason);
+        self.packet.requests.ask().failed = Some(reason);
         self.packet.requests.exit = true;
     }
 
@@ -154,19 +154,19 @@ impl Machine<'_> {
                 session,
                 field_list,
             } => {
-                self.packet.requests.clone = Some(CloneCall {
+                self.packet.requests.ask().clone = Some(CloneCall {
                     session: index(session, self) as u32,
                     field_list: index(field_list, self) as u32,
                 });
             }
             Primitive::Resubmit(list) => {
-                self.packet.requests.resubmit = Some(index(list, self) as u32);
+                self.packet.requests.ask().resubmit = Some(index(list, self) as u32);
             }
             Primitive::Recirculate(list) => {
-                self.packet.requests.recirculate = Some(index(list, self) as u32);
+                self.packet.requests.ask().recirculate = Some(index(list, self) as u32);
             }
             Primitive::Digest(list) => {
-                self.packet.requests.digest = Some(index(list, self) as u32);
+                self.packet.requests.ask().digest = Some(index(list, self) as u32);
             }
             Primitive::Hash {
                 to,

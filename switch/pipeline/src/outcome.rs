@@ -102,6 +102,18 @@ pub enum IngressVerdict {
     Dropped(DropReason),
 }
 
+impl IngressVerdict {
+    /// The outcome of a packet that asks for nothing else.
+    #[inline]
+    pub(crate) fn alone(self) -> IngressOutcome {
+        IngressOutcome {
+            clone: None,
+            digest: None,
+            verdict: self,
+        }
+    }
+}
+
 /// A request to send a copy to every replica of a clone session. The packet is ready for egress:
 /// the frame as it came, parsed again, if ingress cloned it; the packet as it left egress, if
 /// egress did.
@@ -179,4 +191,15 @@ pub enum EgressVerdict {
     },
     /// The packet is dropped.
     Dropped(DropReason),
+}
+
+impl EgressVerdict {
+    /// The outcome of a packet that asks for nothing else.
+    #[inline]
+    pub(crate) fn alone(self) -> EgressOutcome {
+        EgressOutcome {
+            clone: None,
+            verdict: self,
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! A packet in the pipeline: its headers as words, and its bytes.
 
+use std::ops::Deref;
+
 use crate::drop_reason::DropReason;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
@@ -43,10 +45,20 @@ pub struct Packet {
     pub journey: Journey,
 }
 
-/// Requests of primitives, which are carried out when the pipeline ends. The last request of a kind
-/// counts.
+/// Requests of primitives, which are carried out when the pipeline ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Requests {
+    /// Whether the pipeline ends here.
+    pub exit: bool,
+    /// Whether anything was asked for; otherwise `asked` has the default.
+    any: bool,
+    /// What was asked for.
+    asked: Asked,
+}
+
+/// What primitives have asked for. The last request of a kind counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
     /// A clone.
     pub clone: Option<CloneCall>,
     /// The learn list of a digest.
@@ -55,20 +67,38 @@ pub(crate) struct Requests {
     pub resubmit: Option<u32>,
     /// The field list of a recirculation.
     pub recirculate: Option<u32>,
-    /// Whether the pipeline ends here.
-    pub exit: bool,
     /// Why the packet is dropped; `None` if it is not.
     pub failed: Option<DropReason>,
 }
 
 impl Requests {
     /// Whether there is any, apart from the end of the pipeline.
+    #[inline]
     pub fn any(&self) -> bool {
-        self.clone.is_some()
-            | self.digest.is_some()
-            | self.resubmit.is_some()
-            | self.recirculate.is_some()
-            | self.failed.is_some()
+        self.any
+    }
+
+    /// Asks for something.
+    pub fn ask(&mut self) -> &mut Asked {
+        self.any = true;
+        &mut self.asked
+    }
+
+    /// Forgets all, which nearly always takes no more than to see that there is nothing.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.exit = false;
+        if self.any {
+            *self = Requests::default();
+        }
+    }
+}
+
+impl Deref for Requests {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
     }
 }
 
@@ -197,6 +227,7 @@ impl Pool {
 
     /// A packet that has not been parsed, with this many words, in which an earlier packet may have
     /// left anything.
+    #[inline(always)]
     pub(crate) fn unset_packet(&mut self, length: usize, frame: Vec<u8>) -> Box<Packet> {
         let bytes = frame.len() as u32;
         let mut packet = self.packets.take().unwrap_or_default();
@@ -217,12 +248,11 @@ impl Pool {
             journey: _,
         } = &mut *packet;
         if words.len() != length {
-            words.clear();
-            words.resize(length, 0);
+            resize(words, length);
         }
         *place = frame;
         (*payload_at, *header_bytes, *truncated_to) = (0, 0, usize::MAX);
-        *requests = Requests::default();
+        requests.clear();
         (*ingress_port, *packet_id) = (0, 0);
         (*ingress_length, *packet_length) = (bytes, bytes);
         packet
@@ -265,21 +295,40 @@ impl Pool {
     }
 
     /// The frame of a packet that ends here.
+    #[inline]
     pub(crate) fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
         #[cfg(test)]
         self.leave_rest(&mut packet);
         let frame = std::mem::take(&mut packet.frame);
-        if self.packets.len() < PACKETS {
-            self.packets.give(packet);
-            if self.packets.has_surplus() {
-                self.packets.surplus().for_each(drop);
-            }
+        self.packets.give(packet);
+        if self.packets.has_surplus() || self.packets.len() > PACKETS {
+            self.free_packets();
         }
         frame
+    }
+
+    /// Frees packets that are too many.
+    #[cold]
+    #[inline(never)]
+    fn free_packets(&mut self) {
+        if self.packets.has_surplus() {
+            self.packets.surplus().for_each(drop);
+        }
+        if self.packets.len() > PACKETS {
+            self.packets.take();
+        }
     }
 
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
         let frame = self.take_frame(packet);
         self.frames.give(frame);
     }
+}
+
+/// Makes the words of a packet as many as a program has.
+#[cold]
+#[inline(never)]
+fn resize(words: &mut Vec<u64>, length: usize) {
+    words.clear();
+    words.resize(length, 0);
 }

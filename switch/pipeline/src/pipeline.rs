@@ -103,11 +103,7 @@ impl Pipeline {
         self.machine(&mut packet, now).arrive(input);
         match packet.requests.any() {
             true => self.after_ingress(now, packet),
-            false => IngressOutcome {
-                clone: None,
-                digest: None,
-                verdict: self.forward(packet),
-            },
+            false => self.forward(packet),
         }
     }
 
@@ -119,6 +115,7 @@ impl Pipeline {
     }
 
     /// The packet as it is before the parser runs.
+    #[inline(never)]
     fn arrive(&mut self, now: Instant, frame: Vec<u8>, input: &IngressInput) -> Box<Packet> {
         let length = frame.len() as u64;
         let mut packet = self.new_packet(frame);
@@ -176,11 +173,7 @@ impl Pipeline {
     fn after_ingress(&mut self, now: Instant, mut packet: Box<Packet>) -> IngressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
-            return IngressOutcome {
-                clone: None,
-                digest: None,
-                verdict: IngressVerdict::Dropped(self.drop_packet(packet, reason)),
-            };
+            return IngressVerdict::Dropped(self.drop_packet(packet, reason)).alone();
         }
         let clone = requests
             .clone
@@ -194,7 +187,7 @@ impl Pipeline {
                 preserved,
             }
         } else {
-            self.forward(packet)
+            self.forward(packet).verdict
         };
         IngressOutcome {
             clone,
@@ -204,8 +197,8 @@ impl Pipeline {
     }
 
     /// Where a packet goes by its metadata after ingress: to a group, nowhere, or to a port.
-    #[inline]
-    fn forward(&mut self, mut packet: Box<Packet>) -> IngressVerdict {
+    #[inline(always)]
+    fn forward(&mut self, mut packet: Box<Packet>) -> IngressOutcome {
         packet.requests.exit = false;
         let standard = &self.program.standard;
         let words = packet.words.as_mut_slice();
@@ -214,22 +207,24 @@ impl Pipeline {
         if group != 0 {
             let replication = u64::from(instance_type::REPLICATION);
             set(words, standard.instance_type, replication);
-            return IngressVerdict::Multicast { group, packet };
+            return IngressVerdict::Multicast { group, packet }.alone();
         }
         if egress_spec == self.state.drop_port {
             let reason = self.drop_packet(packet, DropReason::IngressMarkToDrop);
-            return IngressVerdict::Dropped(reason);
+            return IngressVerdict::Dropped(reason).alone();
         }
         set(
             words,
             standard.instance_type,
             u64::from(instance_type::NORMAL),
         );
+        let priority = standard.priority.map_or(0, |slot| get(words, slot) as u8);
         IngressVerdict::Unicast {
             egress_spec,
-            priority: standard.priority.map_or(0, |slot| get(words, slot) as u8),
+            priority,
             packet,
         }
+        .alone()
     }
 
     /// A clone made by ingress: the frame as it came, parsed again, with the metadata that the
@@ -348,18 +343,14 @@ impl Pipeline {
         }
         let input = (!plain).then_some(input);
         let is_written = self.machine(&mut packet, now).egress(input);
-        let verdict = match (is_written, packet.requests.any()) {
-            (true, false) => EgressVerdict::Transmit(self.state.pool.take_frame(packet)),
-            (true, true) => self.written(packet, None),
-            (false, true) => return self.after_egress(now, packet),
+        match (is_written, packet.requests.any()) {
+            (true, false) => EgressVerdict::Transmit(self.state.pool.take_frame(packet)).alone(),
+            (true, true) => self.written(packet, None).alone(),
+            (false, true) => self.after_egress(now, packet),
             (false, false) => {
                 packet.requests.exit = false;
-                self.leave(now, packet, None)
+                self.leave(now, packet, None).alone()
             }
-        };
-        EgressOutcome {
-            clone: None,
-            verdict,
         }
     }
 
@@ -368,10 +359,7 @@ impl Pipeline {
     fn after_egress(&mut self, now: Instant, mut packet: Box<Packet>) -> EgressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
-            return EgressOutcome {
-                clone: None,
-                verdict: EgressVerdict::Dropped(self.drop_packet(packet, reason)),
-            };
+            return EgressVerdict::Dropped(self.drop_packet(packet, reason)).alone();
         }
         let clone = requests
             .clone
@@ -382,6 +370,7 @@ impl Pipeline {
 
     /// Turns a packet into a frame again, unless it is dropped. `recirculate` is the field list with
     /// which egress wants it to go to ingress.
+    #[cold]
     fn leave(
         &mut self,
         now: Instant,
@@ -398,6 +387,7 @@ impl Pipeline {
     }
 
     /// Fate of a packet after the deparser.
+    #[inline(never)]
     fn written(&mut self, packet: Box<Packet>, recirculate: Option<u32>) -> EgressVerdict {
         if let Some(reason) = packet.requests.failed {
             return EgressVerdict::Dropped(self.drop_packet(packet, reason));

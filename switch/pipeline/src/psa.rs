@@ -189,7 +189,7 @@ impl Pipeline {
         if let Some(reason) = packet.requests.failed {
             return IngressOutcome::dropped(self.drop_psa(packet, reason));
         }
-        let digest = packet.requests.digest.take();
+        let digest = packet.requests.ask().digest.take();
         let digest = digest.and_then(|id| self.digest_of(&packet, id));
         let clone = (get(&packet.words, fields.clone[0]) != 0).then(|| {
             let original = packet.frame.clone();

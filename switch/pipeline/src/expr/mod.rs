@@ -43,6 +43,13 @@ impl Number {
         }
     }
 
+    /// How many bits the number has at most, if all numbers of so many bits are indices of an array of this size.
+    pub fn bits_inside(&self, size: u32) -> Option<u32> {
+        let bound = range::bound(&self.tree);
+        let is_inside = !bound.negative && bound.bits < u32::BITS && 1 << bound.bits <= size;
+        is_inside.then_some(bound.bits)
+    }
+
     /// A number whose value matters as a whole.
     pub fn exact(tree: Num, layout: &Layout) -> Number {
         Number {

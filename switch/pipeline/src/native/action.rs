@@ -135,16 +135,14 @@ impl Code<'_, '_> {
                 }
             }
             Primitive::Count(counter, index) => {
-                let index = self.index(index, data);
-                self.count(*counter, index);
+                self.count(*counter, index, data);
             }
             Primitive::RegisterRead {
                 to: Target::Field(slot),
                 register,
                 index,
             } if slot.words == 1 && register.bits <= 64 => {
-                let index = self.index(index, data);
-                self.in_register(register.number, index, |code, cell| {
+                self.in_register(register.number, index, data, |code, cell| {
                     let value = code.load_cell(cell, 0);
                     code.store(*slot, value);
                 });
@@ -156,9 +154,9 @@ impl Code<'_, '_> {
                     word: Some(value), ..
                 },
             } if register.bits <= 64 => {
-                let (index, value) = (self.index(index, data), self.eval(value, data));
+                let value = self.eval(value, data);
                 let value = self.low(value, register.bits);
-                self.in_register(register.number, index, |code, cell| {
+                self.in_register(register.number, index, data, |code, cell| {
                     code.store_cell(cell, 0, value)
                 });
             }

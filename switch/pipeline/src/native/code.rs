@@ -280,16 +280,21 @@ impl<'p, 'f> Code<'p, 'f> {
 
     /// Reads 1, 2, 4 or 8 bytes in the order of the processor.
     pub fn load_little(&mut self, base: Value, at: usize, bytes: usize) -> Value {
-        let part = self
-            .b
-            .ins()
-            .load(int(bytes), bytes_memory(), base, at as i32);
-        self.widen(part, bytes)
+        let (flags, at) = (bytes_memory(), at as i32);
+        match bytes {
+            1 => self.b.ins().uload8(I64, flags, base, at),
+            2 => self.b.ins().uload16(I64, flags, base, at),
+            4 => self.b.ins().uload32(flags, base, at),
+            _ => self.b.ins().load(I64, flags, base, at),
+        }
     }
 
-    /// Writes the low two bytes of a word in the order of the processor.
-    pub fn store_little(&mut self, base: Value, at: usize, value: Value) {
-        let value = self.b.ins().ireduce(I16, value);
+    /// Writes the low 1, 2, 4 or 8 bytes of a word in the order of the processor.
+    pub fn store_little(&mut self, base: Value, at: usize, bytes: usize, value: Value) {
+        let value = match bytes {
+            8 => value,
+            _ => self.b.ins().ireduce(int(bytes), value),
+        };
         self.b.ins().store(bytes_memory(), value, base, at as i32);
     }
 

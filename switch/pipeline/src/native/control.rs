@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 use super::action::Exit;
@@ -63,7 +63,7 @@ impl Code<'_, '_> {
             self.headers_changed();
         }
         let hit = self.b.ins().ushr_imm(outcome, 32);
-        let action = self.low(outcome, 32);
+        let action = self.b.ins().ireduce(I32, outcome);
         let after = |code: &mut Self, action: Option<u32>| match node.by_hit {
             Some((on_hit, on_miss)) => {
                 code.b.ins().brif(hit, to(on_hit), &[], to(on_miss), &[]);
@@ -72,7 +72,7 @@ impl Code<'_, '_> {
         };
         for number in &program.blueprint.tables[node.table as usize].spec.actions {
             let (run, on) = (self.block(), self.block());
-            let this = self.is(IntCC::Equal, action, u64::from(number.0));
+            let this = self.is_action(action, number.0);
             self.branch(this, run, on);
             self.go_on_in(run);
             let compiled = &program.actions[number.index()];
@@ -86,14 +86,21 @@ impl Code<'_, '_> {
         }
         // Members of a shared action profile may have actions that this table does not list.
         let (foreign, none) = (self.block(), self.block());
-        let is_none = self.is(IntCC::Equal, action, u64::from(calls::NO_ACTION));
+        let is_none = self.is_action(action, calls::NO_ACTION);
         self.b.set_cold_block(foreign);
         self.branch(is_none, none, foreign);
         self.go_on_in(foreign);
+        let action = self.b.ins().uextend(I64, action);
         let left = self.call(calls::address::run_action(), &[action, pointer]);
         self.branch(left, end, none);
         self.go_on_in(none);
         after(self, None);
+    }
+
+    /// Whether the low half of an outcome is this action.
+    fn is_action(&mut self, action: Value, number: u32) -> Value {
+        let number = self.b.ins().iconst(I32, i64::from(number));
+        self.b.ins().icmp(IntCC::Equal, action, number)
     }
 
     /// Applies a table: the outcome, and the data of the action.
@@ -109,13 +116,13 @@ impl Code<'_, '_> {
             return (outcome, data);
         }
         let number = self.constant(u64::from(table));
-        let hash = self.selector_of(spec).map(|s| self.calculate(s));
+        let selector = self.selector_of(spec);
         let row = match access {
             // The interpreter notes the entry.
             _ if noted => None,
             Access::Rows(key) => Some(self.row_of_key(table, &key, ask)),
-            Access::Memos(key) if hash.is_some() || spec.profile.is_none() => {
-                Some(self.row_of_memo(table, &key, hash, ask))
+            Access::Memos(key) if selector.is_some() || spec.profile.is_none() => {
+                Some(self.row_of_memo(table, &key, selector, ask))
             }
             _ => None,
         };
@@ -129,8 +136,11 @@ impl Code<'_, '_> {
             None => self.jump(ask),
         }
         self.go_on_in(ask);
-        let (first, second) = match hash {
-            Some(hash) => self.call_for_two(calls::address::select_member(), &[number, hash]),
+        let (first, second) = match selector {
+            Some(selector) => {
+                let hash = self.calculate(selector);
+                self.call_for_two(calls::address::select_member(), &[number, hash])
+            }
             None => self.call_for_two(calls::address::apply(), &[number]),
         };
         self.b.ins().jump(done, &[first.into(), second.into()]);
@@ -191,7 +201,13 @@ impl Code<'_, '_> {
         all.unwrap_or_else(|| self.constant(0))
     }
 
-    fn row_of_memo(&mut self, table: u32, key: &WordKey, hash: Option<Value>, ask: Block) -> Value {
+    fn row_of_memo(
+        &mut self,
+        table: u32,
+        key: &WordKey,
+        selector: Option<u32>,
+        ask: Block,
+    ) -> Value {
         let memos = self.view(table, offset_of!(View, memos), ask);
         let field = self.key(key);
         let factor = self.constant(MEMO_FACTOR);
@@ -213,12 +229,20 @@ impl Code<'_, '_> {
         self.go_on_in(found);
         let choices = self.load_changing(memo, offset_of!(Memo, choices));
         let rows = self.load_changing(choices, offset_of!(Choices, rows));
-        let Some(hash) = hash else { return rows };
+        let Some(selector) = selector else {
+            return rows;
+        };
+        let choices = self.load_changing(choices, offset_of!(Choices, count));
+        let (several, divide, chosen) = (self.block(), self.block(), self.block());
+        let choice = self.b.append_block_param(chosen, I64);
+        let (alone, first) = (self.is(IntCC::Equal, choices, 1), self.constant(0));
+        self.b
+            .ins()
+            .brif(alone, chosen, &[first.into()], several, &[]);
+        self.go_on_in(several);
+        let hash = self.calculate(selector);
         // As in `bucket` of the interpreter, division is slow and mostly the count is a power of
         // two.
-        let choices = self.load_changing(choices, offset_of!(Choices, count));
-        let (divide, chosen) = (self.block(), self.block());
-        let choice = self.b.append_block_param(chosen, I64);
         let below = self.add_const(choices, u64::MAX);
         let others = self.b.ins().band(choices, below);
         let masked = self.b.ins().band(hash, below);

@@ -97,26 +97,28 @@ impl Code<'_, '_> {
         let Some(tables) = &crc.sliced else {
             return self.constant(0);
         };
-        let tables = self.address(&**tables);
+        // In a register, as an address takes it along with four times a byte.
+        let place = self.address(tables);
+        let tables = self.load_constant(place, 0);
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let memory = self.b.ins().stack_addr(I64, slot, 0);
         let mut state = self.b.ins().iconst(I32, i64::from(crc.init as u32));
         for (i, chunk) in chunks.iter().enumerate() {
             let length = (bytes - 8 * i).min(8);
-            // The first byte of the input meets the low byte of the state.
+            // The first byte of the input meets the low byte of the state. Out of memory a byte takes one instruction.
             let wide = self.b.ins().uextend(I64, state);
-            let swapped = self.b.ins().bswap(wide);
-            let word = self.b.ins().bxor(*chunk, swapped);
+            let swapped = self.b.ins().bswap(*chunk);
+            let word = self.b.ins().bxor(swapped, wide);
+            self.store_little(memory, 0, 8, word);
             let mut sum = match length {
                 // This is what remains of the state after these bytes.
                 1..4 => Some(self.b.ins().ushr_imm(state, 8 * length as i64)),
                 _ => None,
             };
             for k in 0..length {
-                // Four times the byte, which is its place in a table.
-                let offset = match 56 - 8 * k {
-                    0 => self.b.ins().ishl_imm(word, 2),
-                    right => self.b.ins().ushr_imm(word, right as i64 - 2),
-                };
-                let offset = self.b.ins().band_imm(offset, 0xff << 2);
+                let byte = self.load_little(memory, k, 1);
+                let offset = self.b.ins().ishl_imm(byte, 2);
                 let place = self.add(tables, offset);
                 let part = self.load_i32(place, 1024 * (length - 1 - k));
                 sum = Some(match sum {

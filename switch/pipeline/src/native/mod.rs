@@ -370,7 +370,7 @@ impl Machine<'_> {
         self.begin_in(native, &mut context);
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin_in(&mut self, native: &Native, context: &mut Context) {
         let result = self.run_native(native.begin, context);
         if context.input.is_null() {

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::calls::offset;
 use super::code::Code;
-use crate::expr::Condition;
+use crate::expr::{Compare, Condition};
 use crate::layout::NO_HOME;
 use crate::program::{Checksum, OwnChecksum};
 use crate::wire::{Piece, Pieces};
@@ -25,15 +25,31 @@ impl Code<'_, '_> {
 
     fn read_those(&mut self, pieces: &Pieces, from: Value, is_wanted: impl Fn(&Piece) -> bool) {
         for (i, chunk) in pieces.chunks().enumerate() {
-            let mut wanted = chunk.iter().filter(|p| is_wanted(p)).peekable();
-            if wanted.peek().is_none() {
-                continue;
-            }
-            let bytes = self.chunk(pieces, from, 8 * i);
-            for piece in wanted {
-                self.read_piece(piece, bytes);
+            let mut whole_chunk = None;
+            for piece in chunk.iter().filter(|p| is_wanted(p)) {
+                match Window::around(pieces, 8 * i, piece) {
+                    Some(_) if piece.continues => {}
+                    Some(window) => self.read_window(&window, from, piece),
+                    None => {
+                        let bytes = whole_chunk.unwrap_or_else(|| self.chunk(pieces, from, 8 * i));
+                        whole_chunk = Some(bytes);
+                        self.read_piece(piece, bytes);
+                    }
+                }
             }
         }
+    }
+
+    /// Reads a word that lies across two chunks.
+    fn read_window(&mut self, window: &Window, from: Value, piece: &Piece) {
+        let mut bits = self.load_bytes(from, window.first, 8);
+        if window.behind != 0 {
+            bits = self.b.ins().ushr_imm(bits, i64::from(window.behind));
+        }
+        if piece.mask != u64::MAX >> window.behind {
+            bits = self.b.ins().band_imm(bits, piece.mask as i64);
+        }
+        self.set_word(piece.at, bits);
     }
 
     fn read_piece(&mut self, piece: &Piece, chunk: Value) {
@@ -162,7 +178,7 @@ impl Code<'_, '_> {
         }
         if let (Some((byte, _)), Some(sum)) = (own, sum) {
             let value = self.complement(sum);
-            self.store_little(to, byte, value);
+            self.store_little(to, byte, 2, value);
         }
     }
 
@@ -247,6 +263,9 @@ impl Code<'_, '_> {
             let data = self.no_data();
             match &checksum.condition {
                 None | Some(Condition::Const(true)) => self.jump(check),
+                Some(Condition::Field(Compare::Ne, at, 0)) if *at == checksum.target_valid_at => {
+                    self.jump(check);
+                }
                 Some(condition) => {
                     let skip = self.block();
                     self.branch_on(condition, data, check, skip);
@@ -329,6 +348,32 @@ impl Code<'_, '_> {
     pub fn update_word(&mut self, checksum: &Checksum) {
         let value = self.calculate(checksum.calculation);
         self.store_wide(checksum.target, value);
+    }
+}
+
+/// Eight bytes of a header with all bits of a word that lies across two chunks.
+struct Window {
+    /// The first of the bytes.
+    first: usize,
+    /// How many bits follow the word in them.
+    behind: u32,
+}
+
+impl Window {
+    /// The window of a part of a word, in the chunk from this byte on; `None` if the word is in one chunk, or in no
+    /// eight bytes of the header.
+    fn around(pieces: &Pieces, chunk: usize, part: &Piece) -> Option<Window> {
+        let behind_chunk = match (part.continues, part.right) {
+            (true, _) => u64::BITS as usize - usize::from(part.left),
+            (false, 0) => return None,
+            (false, right) => u64::BITS as usize + usize::from(right),
+        };
+        let end = 8 * chunk + behind_chunk;
+        let start = end - part.mask.count_ones() as usize;
+        let first = (start / 8).min(pieces.bytes.checked_sub(8)?);
+        let behind = (8 * (first + 8)).checked_sub(end)?;
+        let behind = behind as u32;
+        Some(Window { first, behind })
     }
 }
 

@@ -9,7 +9,7 @@ use super::written::{Written, join, set, set_slot};
 use super::{Checksum, Emit, Next, Node, Place, Program, TableNode};
 use crate::action::{Primitive, Target, TofinoPrimitive};
 use crate::calculation::Input;
-use crate::expr::{Bool, Condition, HeaderRef, Num, Number, Word};
+use crate::expr::{Bool, Compare, Condition, HeaderRef, Num, Number, Word};
 use crate::parser::{ExtractTo, KeyPart, Op, State};
 use crate::slot::Slot;
 
@@ -104,11 +104,11 @@ impl<'a> Follower<'a> {
         let words = layout.initial.len();
         let mut unset = vec![false; words];
         for header in &layout.headers {
-            let known = [Some(header.valid_at), header.home_at];
-            known
-                .iter()
-                .flatten()
-                .for_each(|at| unset[*at as usize] = true);
+            unset[header.valid_at as usize] = true;
+            // Whatever makes a header valid says where it is; on Tofino that is asked of others, too.
+            if let Some(home_at) = header.home_at {
+                unset[home_at as usize] = program.tofino().is_some();
+            }
         }
         Follower {
             program,
@@ -373,7 +373,9 @@ impl<'a> Follower<'a> {
                     ..
                 } => {
                     self.condition(condition, &written);
-                    ways.extend([(*then, written.clone()), (*otherwise, written)]);
+                    let [holds, fails] =
+                        [true, false].map(|is| self.behind(condition, is, &written));
+                    ways.extend([(*then, holds), (*otherwise, fails)]);
                 }
                 Node::Call { action, next } => {
                     let body = &self.program.actions[*action as usize].body;
@@ -409,13 +411,10 @@ impl<'a> Follower<'a> {
             Some((hit, miss)) => ways.extend([(hit, written.clone()), (miss, written)]),
             None => ways.push((node.next(false, action), written)),
         };
-        // Members of a shared profile may have actions that the table does not list.
-        let listed = spec.actions.iter().map(|action| action.0);
-        let actions: Vec<u32> = match profile {
-            None => listed.collect(),
-            Some(_) => (0..program.actions.len() as u32).collect(),
-        };
-        for action in actions {
+        // Members of a shared profile may have actions that only another of its tables lists.
+        let shared = profile.into_iter().flat_map(|profile| &profile.actions);
+        let shared = shared.filter(|action| !spec.actions.contains(action));
+        for action in spec.actions.iter().chain(shared).map(|action| action.0) {
             let body = &program.actions[action as usize].body;
             if let Some(written) = self.body(body, written.clone(), end) {
                 go_on(Some(action), written);
@@ -452,7 +451,9 @@ impl<'a> Follower<'a> {
                 }
                 Primitive::JumpUnless(condition, to) => {
                     self.condition(condition, &written);
-                    jump(self, to, &written);
+                    let fails = self.behind(condition, false, &written);
+                    jump(self, to, &fails);
+                    written = self.behind(condition, true, &written);
                 }
                 Primitive::Exit => {
                     join(exits, &written);
@@ -545,10 +546,21 @@ impl<'a> Follower<'a> {
                 self.number(high, written);
                 self.store(to, false, written);
             }
-            Primitive::Meter { index, to, .. } | Primitive::RegisterRead { to, index, .. } => {
+            // A cell that there is not leaves the target alone.
+            Primitive::Meter { index, to, .. } => {
                 self.number(index, written);
-                // A cell that there is not leaves the target alone.
                 self.store(to, false, written);
+            }
+            Primitive::RegisterRead {
+                to,
+                register,
+                index,
+            } => {
+                self.number(index, written);
+                let size = self.program.blueprint.registers[register.number as usize]
+                    .array
+                    .size;
+                self.store(to, index.bits_inside(size).is_some(), written);
             }
             Primitive::RegisterWrite { index, value, .. } => {
                 self.number(index, written);
@@ -764,6 +776,49 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Words that are written where a condition holds, or where it does not: among them the fields of headers that it
+    /// says are valid.
+    fn behind(&self, condition: &Condition, holds: bool, written: &Written) -> Written {
+        let mut written = written.clone();
+        self.note_valid(condition, holds, &mut written);
+        written
+    }
+
+    fn note_valid(&self, condition: &Condition, holds: bool, written: &mut Written) {
+        match condition {
+            Condition::Not(a) => self.note_valid(a, !holds, written),
+            Condition::And(a, b) if holds => {
+                self.note_valid(a, true, written);
+                self.note_valid(b, true, written);
+            }
+            Condition::Or(a, b) if !holds => {
+                self.note_valid(a, false, written);
+                self.note_valid(b, false, written);
+            }
+            Condition::Field(Compare::Ne, at, 0) if holds => self.note_fields(*at, written),
+            Condition::Field(Compare::Eq, at, 0) if !holds => self.note_fields(*at, written),
+            _ => {}
+        }
+    }
+
+    /// If the word is that which says whether a header is valid, its fields are written. A variable-length field may
+    /// not be.
+    fn note_fields(&self, valid_at: u32, written: &mut Written) {
+        let layout = &self.program.layout;
+        let header = layout
+            .headers
+            .iter()
+            .find(|header| header.valid_at == valid_at);
+        if let Some(header) = header.filter(|header| layout.initial[header.valid_at as usize] == 0)
+        {
+            let variable = header.variable.map(|field| field as usize);
+            let fields = header.fields.iter().enumerate();
+            for (_, field) in fields.filter(|(number, _)| Some(*number) != variable) {
+                set_slot(written, field.slot);
+            }
+        }
+    }
+
     fn condition(&mut self, condition: &Condition, written: &Written) {
         match condition {
             Condition::Const(_) => {}
@@ -777,7 +832,14 @@ impl<'a> Follower<'a> {
                 self.word(b, written);
             }
             Condition::Not(a) => self.condition(a, written),
-            Condition::And(a, b) | Condition::Or(a, b) | Condition::Same(a, b) => {
+            // Where the first part decides, it does not matter what the second one is.
+            Condition::And(a, b) | Condition::Or(a, b) => {
+                self.condition(a, written);
+                let is_and = matches!(condition, Condition::And(..));
+                let written = self.behind(a, is_and, written);
+                self.condition(b, &written);
+            }
+            Condition::Same(a, b) => {
                 self.condition(a, written);
                 self.condition(b, written);
             }

@@ -53,7 +53,7 @@ impl Pipeline {
         if error != program.errors.no_error && tofino.pipes[half.pipe].ingress_errors.is_none() {
             return IngressOutcome::dropped(self.drop_tofino(packet, DropReason::ParserError));
         }
-        let digest = packet.requests.digest.take();
+        let digest = packet.requests.ask().digest.take();
         let digest = digest.and_then(|id| self.digest_of(&packet, id));
         let drops = Fields::get(&packet.words, fields.ingress_drop);
         let mirror = self
