@@ -216,6 +216,7 @@ def test_odd_k_and_missing_file() -> None:
         (b"\xff\xfe", "is not UTF-8 text"),
         (b"\0" * 100, "Invalid statement"),
         (b"k = " + b"[" * 5000, "nested too deeply"),
+        (b"a" + b".a" * 100_000 + b" = 1", "a key or text has more than 500 dots: a.a."),
         (b"[fat_tree]\nk = 1" + b"0" * 5000, "digits"),
         (b"[fat_tree]\nk = nan", "'fat_tree.k'"),
         (b"[fat_tree]\n[link_defaults]\nrate_bps = 1" + b"0" * 30, "'link_defaults.rate_bps'"),
