@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -315,6 +316,35 @@ def test_the_example_marks_more_with_a_lower_threshold(
         assert int(said[1]) == 120
         marked.append(int(said[2]))
     assert marked == [81, 111]
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_who_ends_the_command_leaves_nothing(folder: Path, number: signal.Signals) -> None:
+    (folder / "pair.toml").write_text(
+        "[single_rack]\nhosts = 1\n[program.s1]\np4 = 'mark.p4'\ndefine = ['MARK=0x88b5']\n"
+    )
+    (folder / "wait.py").write_text("import time\ndef main(lab):\n    time.sleep(100)\n")
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    command = [str(Path(sys.executable).parent / "ebb-lab"), "--first-port", str(free_port())]
+    command += ["--build", str(BINARIES.directory), "pair.toml", "wait.py"]
+    surroundings = os.environ | {"TMPDIR": str(scratch)}
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=surroundings,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as lab:
+        assert lab.stdout is not None
+        while "up in" not in lab.stdout.readline():
+            assert lab.poll() is None
+        lab.send_signal(number)
+        _, said = lab.communicate(timeout=30)
+    assert said == "ebb-lab: interrupted\n"
+    assert list(scratch.iterdir()) == []
 
 
 @needs_compiler

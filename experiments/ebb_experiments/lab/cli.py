@@ -17,6 +17,7 @@ from pathlib import Path
 from ebb_topologies import installation
 from ebb_topologies.arguments import Parser, whole_from
 from ebb_topologies.errors import InputError
+from ebb_topologies.processes import interrupted_by_all
 
 from ebb_experiments.lab.lab import FIRST_PORT, Lab
 from ebb_experiments.run.conversation import SimulatorError
@@ -49,6 +50,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Starts the lab and hands it to the script, or to who sits at the terminal."""
     started = time.monotonic()
+    interrupted_by_all()
     try:
         options = arguments(argv)
         with Lab.open(options.file, first_port=options.first_port, build=options.build) as lab:
