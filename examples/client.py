@@ -19,6 +19,8 @@ async def switch(of: str) -> AsyncIterator[fy.Switch]:
     """The switch at the address of the command line, with the program of the folder of the file
     `of`, which `ebb-p4c` has put beside it. It begins without entries."""
     folder = Path(of).resolve().parent
+    if not (folder / f"{folder.name}.json").exists():
+        sys.exit(f"compile {folder.name}.p4 first: examples/README.md has the command")
     address = sys.argv[1] if len(sys.argv) > 1 else ADDRESS
     options = fy.SwitchOptions(
         p4info=folder / f"{folder.name}.p4info.txtpb",

@@ -11,11 +11,16 @@ from pathlib import Path
 def main(test: str, *places: str) -> None:
     """Sends the packets of a test to interfaces: `port=interface` each."""
     interfaces = dict(place.split("=") for place in places)
+    if not interfaces:
+        raise ValueError
     for line in Path(test).read_text().splitlines():
         words = line.split()
         if words[:1] == ["packet"] and words[1] in interfaces:
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-                sender.bind((interfaces[words[1]], 0))
+                try:
+                    sender.bind((interfaces[words[1]], 0))
+                except OSError as error:
+                    raise OSError(error.errno, error.strerror, interfaces[words[1]]) from error
                 size = sender.send(bytes.fromhex("".join(words[2:])))
             print(f"port {words[1]}: {size} bytes")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ebb_topologies.errors import InputError
 from ebb_volume import fitting, provisioning, sources
 
 SLOT_NS = 100_000_000
@@ -31,4 +32,9 @@ def main(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(word) for word in sys.argv[1:]])
+    if len(sys.argv) == 1:
+        sys.exit(__doc__)
+    try:
+        main([Path(word) for word in sys.argv[1:]])
+    except InputError as error:
+        sys.exit(f"volume.py: {error}")

@@ -151,7 +151,7 @@ class Server:
             sockets = bind_sockets(port, LOOPBACK[0])
         except OSError as error:
             raise InputError(
-                f"{LOOPBACK[0]}:{port} cannot be listened on ({error.strerror}): give another port"
+                f"{LOOPBACK[0]}:{port} cannot be listened on ({error.strerror}): give a --port"
             ) from error
         self._server.add_sockets(sockets)
         self.port: int = sockets[0].getsockname()[1]

@@ -89,7 +89,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Options of `ebb-run`."""
     parser = Parser(prog="ebb-run", description=__doc__)
     parser.add_argument(
-        "--scenario", type=Path, default=DEFAULT_SCENARIO, help="file, or name as smoke"
+        "--scenario",
+        type=Path,
+        default=DEFAULT_SCENARIO,
+        help="file, or name as smoke (default: tour)",
     )
     parser.add_argument("--k", help="ports per switch of the fat-tree, instead of the topology's")
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")

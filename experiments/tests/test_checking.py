@@ -115,6 +115,7 @@ def test_a_simulation_says_it_of_the_file(
     ("change", "told"),
     [
         ({"set": "workload.traffic.incast.arivals"}, "workload: traffic[0].arivals: unknown field"),
+        ({"set": "agent.nic.pfc"}, "agent parameter nic.pfc must be true or false, not "),
         ({"set": "agent.tcp.min_rot_ns"}, "unknown agent parameter tcp.min_rot_ns; did you mean"),
     ],
 )

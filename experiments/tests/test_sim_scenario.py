@@ -180,6 +180,7 @@ def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
         ({"group": [{"receivers": ["h1", "h2"]}, {"receivers": ["h2", "h1"]}]}, "two multicast"),
         ({"dilation": 0}, "dilation"),
         ({"seed": []}, "seed"),
+        ({"seed": [1, 2, 1]}, r"seed: one of \[1, 2, 1\] is named twice"),
         ({"seed": -1}, "seed"),
         ({"speed": 1}, "unknown key 'speed'; did you mean 'seed'"),
         ({"sample": [{"ports": ["s2:*"], "every_ns": 1}]}, "sample 1: no switch port .* 's2:"),

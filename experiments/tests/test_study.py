@@ -291,7 +291,8 @@ def test_settings_of_the_command_win_over_the_file_and_are_named(
     said = capsys.readouterr().out
     assert said.count("1 trials, 0 of them have been run") == 2
     page = (tmp_path / "rep" / "small" / "README.md").read_text()
-    assert f"`make experiment NAME=small SIZE=quick SET='{delay} agent.ndp.rto_ns=7000000'`" in page
+    more = f"--set {delay} --set agent.ndp.rto_ns=7000000"
+    assert f"`ebb-experiment run small.toml --size quick {more}`" in page
     assert "| single_rack.delay_ns | agent.ndp.rto_ns | trials |" in page
     assert len(list((tmp_path / "res").rglob("ndp-*/meta.json"))) == 2
     assert cli.main([*command, "--set", "agent.ndp.nothing=1"]) == 1

@@ -129,3 +129,20 @@ def wait_for(port: int) -> None:
                 return
         time.sleep(0.02)
     raise TimeoutError(f"nothing listens on port {port}")
+
+
+def test_what_is_missing_is_told_in_a_line(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "router", tmp_path / "router", ignore=lambda *_: ["router.json"])
+    for file in ("client.py", "send.py"):
+        shutil.copy(EXAMPLES / file, tmp_path)
+    for command, told in (
+        (["controller.py"], "compile router.p4 first: examples/README.md has the command\n"),
+        (["../send.py", "router.stf"], "Sends the packets of a test"),
+        (["../send.py", "router.stf", "1=nowhere"], "send.py: [Errno"),
+    ):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path / "router", capture_output=True, text=True,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert done.stderr.startswith(told), done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ebb_topologies.errors import InputError
@@ -27,12 +26,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*arguments, **options)
 
     def add_argument(self, *arguments: Any, **options: Any) -> argparse.Action:
-        """Adds an argument, as the base does; the help of an option says its default."""
+        """Adds an argument, as the base does; the help of an option says its default, unless that
+        is a path, which may be of this machine alone."""
         action = super().add_argument(*arguments, **options)
         self.option_names += action.option_strings
         told = not action.help or "default" in action.help
         takes_value = action.option_strings and action.nargs != 0
-        has_default = isinstance(action.default, str | int | float | Path) and action.default != ""
+        has_default = isinstance(action.default, str | int | float) and action.default != ""
         if takes_value and has_default and not told:
             action.help = f"{action.help} (default: %(default)s)"
         return action

@@ -37,9 +37,8 @@ def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        beside = (each.name for each in path.parent.glob(f"*{path.suffix}"))
-        near = nearest(path.name, beside) if isinstance(error, FileNotFoundError) else None
-        meant = f"; did you mean '{path.with_name(near)}'?" if near else ""
+        near = named_alike(path) if isinstance(error, FileNotFoundError) else None
+        meant = f"; did you mean '{near}'?" if near else ""
         raise InputError(f"{path}: cannot be read: {error.strerror}{meant}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text (byte {error.start})") from error
@@ -60,6 +59,12 @@ def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
         if (fault := _fault(value, finite)) is not None:
             raise InputError(f"{path}: '{key}': {fault}")
     return data
+
+
+def named_alike(path: Path) -> Path | None:
+    """The file beside one that does not exist, with its extension, that may be meant."""
+    near = nearest(path.stem, (each.stem for each in path.parent.glob(f"*{path.suffix}")))
+    return path.with_name(near + path.suffix) if near else None
 
 
 def _toml(text: str) -> dict[str, Any]:

@@ -78,6 +78,8 @@ def test_a_file_that_is_not_there_is_looked_for_beside(tmp_path: Path) -> None:
         InputError, match=r"No such file or directory; did you mean '.*incast.toml'"
     ):
         load(tmp_path / "incats.toml")
+    with pytest.raises(InputError, match=r"No such file or directory$"):
+        load(tmp_path / "nope.toml")
 
 
 def test_a_scenario_is_named_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 //! The log of a program on standard error.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -11,6 +13,7 @@ pub fn start() {
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .finish()
         .with(wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN)))
         .init();

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from ebb_topologies import model
 from ebb_topologies.errors import InputError
-from ebb_topologies.files import load, validate
+from ebb_topologies.files import load, named_alike, validate
 from ebb_topologies.model import Spec, Topology, TopologySpec
-from ebb_topologies.nearest import hint, nearest
+from ebb_topologies.nearest import hint
 from ebb_topologies.traffic_manager import PortParameters
 from pydantic import Field, model_validator
 
@@ -129,9 +129,8 @@ def check_paths(spec: LabSpec, folder: Path, where: str) -> None:
                 continue
             fault = "is no file"
             if not path.exists():
-                beside = (each.name for each in path.parent.glob(f"*{path.suffix}"))
-                near = nearest(path.name, beside)
-                fault = "does not exist" + (f"; did you mean '{near}'?" if near else "")
+                near = named_alike(path)
+                fault = "does not exist" + (f"; did you mean '{near.name}'?" if near else "")
             raise InputError(f"{where}: 'program.{switch}.{key}': {path} {fault}")
         for name in program.include:
             if not (folder / name).is_dir():

@@ -150,9 +150,25 @@ def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict
                 f"scheme {scheme.label}: unknown agent parameter {section}.{unknown[0]}; "
                 f"{hint(unknown[0], valid)}"
             )
+        for name, value in values.items():
+            if (fault := _misfit(valid[name], value)) is not None:
+                raise InputError(
+                    f"scheme {scheme.label}: agent parameter {section}.{name} must be {fault}"
+                )
         valid.update(values)
     parameters["nic"].update(nic)
     return parameters
+
+
+def _misfit(default: Any, value: Any) -> str | None:
+    """Why a parameter cannot have a value where its default is another kind; none: it may, as
+    numbers that may be lists, and words that may be numbers."""
+    if isinstance(default, bool) != isinstance(value, bool):
+        needed = "true or false" if isinstance(default, bool) else "no truth value"
+        return f"{needed}, not {json.dumps(value)}"
+    if isinstance(default, int | float) and isinstance(value, str):
+        return f"a number, not {json.dumps(value)}"
+    return None
 
 
 def _of_fabric(scheme: Scheme) -> dict[str, Any]:

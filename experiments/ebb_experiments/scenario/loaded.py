@@ -234,6 +234,8 @@ def resolve(
         raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
     if not spec.seeds:
         raise InputError("seed: an empty list")
+    if len(set(spec.seeds)) < len(spec.seeds):
+        raise InputError(f"seed: one of {list(spec.seeds)} is named twice, and would count twice")
     names = spec.schemes if schemes is None else schemes
     if not names:
         raise InputError(f"no scheme to run; known: {', '.join(known_schemes())}")

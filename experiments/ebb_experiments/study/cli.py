@@ -47,10 +47,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             "--results",
             type=Path,
             default=results() / "experiments",
-            help="folder of the trials that have been run, and of those that are run now",
+            help="folder of the trials that have been run, and of those that are run now "
+            "(default: %(default)s)",
         )
         each.add_argument(
-            "--out", type=Path, default=results() / "report", help="folder of the report"
+            "--out",
+            type=Path,
+            default=results() / "report",
+            help="folder of the report (default: %(default)s)",
         )
         each.add_argument(
             "--markdown", action="store_true", help="no report.html, figures as PNG only"

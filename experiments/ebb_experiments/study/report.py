@@ -20,7 +20,7 @@ from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row, tenants_row
 from ebb_experiments.study.mininet import too_busy
 from ebb_experiments.study.overview import draw_overview
-from ebb_experiments.study.spec import Experiment
+from ebb_experiments.study.spec import Experiment, known_experiments
 from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trials import Trial
 from ebb_experiments.tenants.model import DataCentre
@@ -99,7 +99,10 @@ class Chapter:
 
     @property
     def command(self) -> str:
-        """The command that runs the experiment."""
+        """The command that runs the experiment: one of Ebb's by name, another in its folder."""
+        if self.name not in known_experiments():
+            more = "".join(f" --set {setting}" for setting in self.experiment.by_hand)
+            return f"ebb-experiment run {self.name}.toml --size {self.size}{more}"
         settings = " ".join(self.experiment.by_hand)
         more = f" SET='{settings}'" if settings else ""
         return f"make experiment NAME={self.name} SIZE={self.size}{more}"

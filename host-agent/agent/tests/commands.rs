@@ -3,13 +3,21 @@
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ebb_testkit::{Namespace, Need, PATIENCE, Signal, names, run, wait_until};
 use ebb_transport::TransportKind;
 
-use crate::hosts::{Hosts, Running, record, stderr, wait_for_bytes, write_random};
+use crate::hosts::{AGENT, Hosts, Running, record, stderr, wait_for_bytes, write_random};
+
+fn a_log_that_goes_into_a_pipe_has_no_colours() {
+    let old = ["send", "--scheme", "ndp", "no-file", "10.0.0.1"];
+    let output = Command::new(AGENT).args(old).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("WARN") && !said.contains('\u{1b}'), "{said}");
+}
 
 fn one_object_goes_to_several_hosts() {
     let hosts = Hosts::on_bridge(3);
@@ -397,5 +405,6 @@ ebb_testkit::tests! {
         both_sides_hear_of_a_full_disk_and_of_a_wrong_hash,
         commands_use_the_daemon_of_their_host,
         a_reader_that_sleeps_costs_no_memory,
+        a_log_that_goes_into_a_pipe_has_no_colours,
     ],
 }

@@ -171,6 +171,14 @@ impl SwitchSettings {
                 self.name, self.drop_port
             ));
         }
+        for (at, (port, interface)) in self.interfaces.iter().enumerate() {
+            if let Some((other, _)) = self.interfaces[..at].iter().find(|(_, i)| i == interface) {
+                return Err(format!(
+                    "{}: ports {other} and {port} are on one interface, \"{interface}\"; each has one of its own",
+                    self.name
+                ));
+            }
+        }
         Ok(())
     }
 
@@ -431,6 +439,18 @@ mod tests {
                 None => assert_eq!(checked, Ok(())),
             }
         }
+    }
+
+    #[test]
+    fn an_interface_is_of_one_port() {
+        let folder = Folder::new("settings");
+        let text = TWO.replace("1 = \"s1-eth1\"", "1 = \"s1-eth1\", 7 = \"s1-eth1\"");
+        let settings = read(&folder, "same.toml", &text).expect("accepted");
+        let told = settings.switches[0].check().expect_err("refused");
+        assert!(
+            told.starts_with("s1: ports 1 and 7 are on one interface"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::pin::Pin;
@@ -73,14 +74,23 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long open calls may take to end when the server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// Advice about an address that cannot be used, other than another address.
+fn what_helps(reason: &std::io::Error) -> &'static str {
+    match reason.kind() {
+        ErrorKind::AddrInUse => "stop what uses the address or ",
+        ErrorKind::PermissionDenied => "ports below 1024 and folders of others are root's; ",
+        _ => "",
+    }
+}
+
 /// Reasons why a server does not start, or ends.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the messages say what each is")]
 pub enum ServeError {
     #[error(
-        "cannot listen on {address}: {reason}; \
-         stop what uses the address or choose another one (--grpc-server-addr, or \
-         grpc_server_addr and fabric_socket of the fabric file)"
+        "cannot listen on {address}: {reason}; {}choose another one (--grpc-server-addr, or \
+         grpc_server_addr and fabric_socket of the fabric file)",
+        what_helps(.reason)
     )]
     Bind {
         address: String,

@@ -21,6 +21,13 @@ async fn an_address_in_use_is_named_before_anything_starts() {
     assert!(message.starts_with(&format!(
         "cannot listen on {address}: Address already in use"
     )));
+    assert!(message.contains("stop what uses the address or choose another one"));
+    let reason = std::io::ErrorKind::PermissionDenied.into();
+    let denied = ServeError::Bind {
+        address: "127.0.0.1:80".into(),
+        reason,
+    };
+    assert!(!denied.to_string().contains("stop what uses"), "{denied}");
 }
 
 #[tokio::test]
