@@ -75,7 +75,7 @@ fn primitive(at: usize, params: bool) -> impl Strategy<Value = Value> {
     let header = |name: &str| json!({"type": "header", "value": name});
     let stack = json!({"type": "header_stack", "value": "s"});
     let array = |kind: &str, name: &str| json!({"type": kind, "value": name});
-    // Of an array of four cells: some of them, some none, some that need not be compared.
+    // Some cells of an array of four, some that there are not, some that need not be compared.
     let index = || {
         let masked = number(params).prop_map(|n| expr("&", n, hex(3)));
         prop_oneof![2 => (0u64..6).prop_map(hex), 1 => masked]
