@@ -477,13 +477,20 @@ impl Switch {
 
     /// Does everything there is to do now: ingress for packets that come back, and transmissions
     /// that start.
+    #[inline]
     fn run(&mut self) {
+        // Mostly there is nothing. To see that takes less than to ask for it.
+        if !self.manager.is_settled() || !self.entering.is_empty() || self.effects.is_due() {
+            self.run_all();
+        }
+        self.tally.check(&self.options.name, &self.manager);
+    }
+
+    #[inline(never)]
+    fn run_all(&mut self) {
         loop {
             self.settle();
-            // Nearly always none comes back. To see that takes less than to ask for one.
-            if !self.entering.is_empty()
-                && let Some(entering) = self.entering.pop_front()
-            {
+            if let Some(entering) = self.entering.pop_front() {
                 self.ingress(entering.frame, &entering.input, entering.journey);
             } else if let Some(port) = self.effects.pop_due() {
                 self.start(port);
@@ -491,7 +498,6 @@ impl Switch {
                 break;
             }
         }
-        self.tally.check(&self.options.name, &self.manager);
     }
 
     /// Starts the transmission that is due at a port, and schedules the next one.
@@ -656,7 +662,8 @@ impl Switch {
         self.entering.push_back(entering);
     }
 
-    /// Sends a frame that egress has left.
+    /// Sends a frame that egress has left. Inlined, as for every packet.
+    #[inline(always)]
     fn transmit(&mut self, port: PortId, queue: u8, start: Instant, frame: Vec<u8>) {
         let len = frame.len() as u64;
         let sent = self
@@ -671,7 +678,8 @@ impl Switch {
         self.effects.send(sent.arrival, port, frame);
     }
 
-    /// Makes sure that the port is served when its next transmission is due.
+    /// Makes sure that the port is served when its next transmission is due. Inlined, as for every packet.
+    #[inline(always)]
     fn schedule(&mut self, port: PortId) {
         if let Some(deadline) = self.manager.next_deadline(port) {
             self.effects.serve(self.now, port, deadline);

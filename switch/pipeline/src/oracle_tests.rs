@@ -90,7 +90,7 @@ fn forward(
     )
 }
 
-/// A third of what a packet has is not initialised, and the header of a transport stays in the
+/// Three quarters of what a packet has are not initialised, and the header of a transport stays in the
 /// frame.
 #[test]
 fn what_nothing_reads_is_left_alone() {
@@ -99,7 +99,7 @@ fn what_nothing_reads_is_left_alone() {
     let (usage, layout) = (&pipeline.program.usage, &pipeline.program.layout);
     let unset = usage.unset.iter().filter(|unset| **unset).count();
     assert!(
-        3 * unset < 2 * usage.unset.len(),
+        4 * unset < usage.unset.len(),
         "{unset} of {}",
         usage.unset.len()
     );

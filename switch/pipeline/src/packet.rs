@@ -52,11 +52,11 @@ pub(crate) struct Requests {
     pub exit: bool,
     /// Whether anything was asked for; otherwise `asked` has the default.
     any: bool,
-    /// What was asked for.
+    /// Requests but for that, the last of each kind.
     asked: Asked,
 }
 
-/// What primitives have asked for. The last request of a kind counts.
+/// Requests of primitives but for the end of the pipeline. The last one of a kind counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
     /// A clone.

@@ -169,6 +169,24 @@ proptest! {
         }
     }
 
+    /// Where a number is said to have so few bits that it leads to a cell of an array, it has no more.
+    #[test]
+    fn an_index_that_is_not_compared_is_one(
+        tree in tree(),
+        size in prop_oneof![0u32..9, 0u32..70_000],
+        mut words in proptest::collection::vec(any::<u64>(), 64),
+    ) {
+        cut(&mut words);
+        let (layout, registers) = (layout(), registers(&words));
+        let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
+        let number = Number::exact(tree, &layout);
+        if let Some(bits) = number.bits_inside(size) {
+            let value = number.tree.eval_big(&scope);
+            prop_assert!(value >= BigInt::ZERO && value < BigInt::from(1u64 << bits));
+            prop_assert!(1u64 << bits <= u64::from(size));
+        }
+    }
+
     #[test]
     fn conditions_hold_in_both_arithmetics(
         condition in condition(tree().boxed()),
@@ -212,6 +230,23 @@ fn casts_follow_p4_16() {
     assert_eq!(cast(Cast::Saturate, -300, 8), -128);
     assert_eq!(cast(Cast::SaturateUnsigned, 300, 8), 255);
     assert_eq!(cast(Cast::SaturateUnsigned, -1, 8), 0);
+}
+
+#[test]
+fn an_array_of_two_to_the_width_has_all_indices() {
+    let slot = |bits, signed| Slot {
+        at: 0,
+        words: 1,
+        bits,
+        signed,
+    };
+    let bits_inside = |num, size| Number::exact(num, &layout()).bits_inside(size);
+    assert_eq!(bits_inside(Num::Field(slot(9, false)), 512), Some(9));
+    assert_eq!(bits_inside(Num::Field(slot(9, false)), 511), None);
+    assert_eq!(bits_inside(Num::Field(slot(9, true)), 512), None);
+    assert_eq!(bits_inside(Num::Field(slot(32, false)), u32::MAX), None);
+    assert_eq!(bits_inside(Num::Const(0), 0), None);
+    assert_eq!(bits_inside(Num::Const(3), 4), Some(2));
 }
 
 #[test]

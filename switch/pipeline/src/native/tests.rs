@@ -75,7 +75,11 @@ fn primitive(at: usize, params: bool) -> impl Strategy<Value = Value> {
     let header = |name: &str| json!({"type": "header", "value": name});
     let stack = json!({"type": "header_stack", "value": "s"});
     let array = |kind: &str, name: &str| json!({"type": kind, "value": name});
-    let index = || (0u64..6).prop_map(hex);
+    // Some cells of an array of four, some that there are not, some that need not be compared.
+    let index = || {
+        let masked = number(params).prop_map(|n| expr("&", n, hex(3)));
+        prop_oneof![2 => (0u64..6).prop_map(hex), 1 => masked]
+    };
     let register = || prop::sample::select(vec!["r", "wide"]);
     let headers = vec!["h", "s[0]", "s[1]", "s[2]"];
     prop_oneof![

@@ -437,9 +437,20 @@ fn assignment(to: Target, value: Number) -> Primitive {
         (
             Target::Field(slot),
             Number {
-                word: Some(word), ..
+                word: Some(word),
+                tree,
+                ..
             },
-        ) if slot.words == 1 => Primitive::AssignWord(slot.at, low_mask(slot.bits), word),
+        ) if slot.words == 1 => {
+            // A field or a parameter that is no wider need not be cut.
+            let mask = match &tree {
+                Num::Field(from) | Num::Param(from) if !from.signed && from.bits <= slot.bits => {
+                    u64::MAX
+                }
+                _ => low_mask(slot.bits),
+            };
+            Primitive::AssignWord(slot.at, mask, word)
+        }
         (to, value) => Primitive::Assign(to, value),
     }
 }
