@@ -15,12 +15,19 @@ from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
-from ebb_topologies.model import GENERATORS, Topology, altered, from_table, load_topology
+from ebb_topologies.model import (
+    GENERATORS,
+    LinkDefaults,
+    Topology,
+    altered,
+    from_table,
+    load_topology,
+)
 from ebb_topologies.nearest import hint
 from pydantic import BaseModel, Field
 
 from ebb_experiments.scenario.faults import FaultKeys, Step, steps
-from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
+from ebb_experiments.scenario.spec import Override, Phase, ScenarioFile
 from ebb_experiments.scenario.tenants import Tenancy, settle
 from ebb_experiments.scenario.tenants import workload as tenants_workload
 
@@ -390,8 +397,8 @@ def _topology(spec: ScenarioFile, folder: Path) -> Topology:
     for kind in GENERATORS:
         given = getattr(spec, kind)
         if given is not None:
-            links = given.model_dump(include=set(Links.model_fields), exclude_none=True)
-            generator = given.model_dump(exclude=set(Links.model_fields), exclude_none=True)
+            links = given.model_dump(include=set(LinkDefaults.model_fields), exclude_none=True)
+            generator = given.model_dump(exclude=set(LinkDefaults.model_fields), exclude_none=True)
             return _generated(kind, json.dumps({kind: generator, "link_defaults": links}))
     raise AssertionError("ScenarioFile has exactly one")
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Self
 
 from ebb_topologies.model import (
     GENERATORS,
-    MAX_DELAY_NS,
     MAX_RATE_BPS,
     FatTreeSpec,
     LeafSpineSpec,
+    LinkDefaults,
     LinkOverride,
     SingleRackSpec,
     ThreeTierSpec,
@@ -36,30 +36,19 @@ class Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Links(Spec):
-    """Keys of `[link_defaults]` of a topology file, beside those of its generator."""
-
-    rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] = 1_000_000_000
-    """Rate of every link, bit/s."""
-    delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
-    """Propagation delay of every link, one way, ns."""
-    host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
-    """Propagation delay of links to hosts, ns; none: as of the others."""
-
-
-class FatTree(FatTreeSpec, Links):
+class FatTree(FatTreeSpec, LinkDefaults):
     """A fat-tree."""
 
 
-class ThreeTier(ThreeTierSpec, Links):
+class ThreeTier(ThreeTierSpec, LinkDefaults):
     """A three-tier tree."""
 
 
-class LeafSpine(LeafSpineSpec, Links):
+class LeafSpine(LeafSpineSpec, LinkDefaults):
     """A leaf-spine fabric."""
 
 
-class SingleRack(SingleRackSpec, Links):
+class SingleRack(SingleRackSpec, LinkDefaults):
     """Hosts at one switch."""
 
 

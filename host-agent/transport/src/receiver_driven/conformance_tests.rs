@@ -84,7 +84,7 @@ const CASES: [Case; 2] = [
 fn a_wholly_lost_window_is_recovered() {
     for case in CASES {
         let mut net = (case.network)(2);
-        net.fate = Box::new(|n, _| if n < WINDOW { Fate::Drop } else { Fate::Pass });
+        net.fate = Box::new(|n, _| Fate::Drop.when(n < WINDOW));
         net.send(0, 1, 100 * SYMBOL);
         net.run();
         let (sent, _) = net.pair(0, 1);

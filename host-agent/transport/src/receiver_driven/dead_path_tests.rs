@@ -21,24 +21,14 @@ fn scdp(config: HostConfig) -> ScdpHost {
 
 fn any_packet(seed: u64) -> FateOf {
     let mut rng = SmallRng::seed_from_u64(seed);
-    Box::new(move |_, _| {
-        if rng.random_bool(0.5) {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
-    })
+    Box::new(move |_, _| Fate::Drop.when(rng.random_bool(0.5)))
 }
 
 /// Which entropies are dead is a matter of the hash in the switches.
 fn half_of_the_entropies(seed: u64) -> FateOf {
     Box::new(move |_, header: &EbbHeader| {
         let hash = (u64::from(header.entropy) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if hash >> 63 == 0 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(hash >> 63 == 0)
     })
 }
 

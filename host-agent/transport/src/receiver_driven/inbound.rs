@@ -18,20 +18,17 @@ use crate::transport::{Event, FlowId};
 impl<S: ReceiverDriven> SessionTable<S> {
     pub(super) fn inbound(&mut self, now: Instant, packet: &[u8]) {
         let Ok(ip) = Ipv4Header::parse(packet) else {
-            self.stray.malformed += 1;
             return;
         };
         let dst = ip.header.dst;
         if ip.header.protocol != Protocol::EBB
             || (dst != self.config.address && !dst.is_multicast())
         {
-            self.stray.misdirected += 1;
             return;
         }
         let dscp = self.config.dscp;
         let trimmed = [dscp.trimmed, dscp.trimmed_lasthop].contains(&ip.header.dscp);
         let Ok(packet) = EbbHeader::parse(ip.payload, trimmed) else {
-            self.stray.malformed += 1;
             return;
         };
         let (src, ce) = (ip.header.src, ip.header.ecn == Ecn::Ce);
@@ -40,7 +37,6 @@ impl<S: ReceiverDriven> SessionTable<S> {
             return;
         }
         if packet.header.flags.contains(EbbFlags::MULTICAST) != dst.is_multicast() {
-            self.stray.misdirected += 1;
             return;
         }
         match packet.header.packet_type {
@@ -48,7 +44,6 @@ impl<S: ReceiverDriven> SessionTable<S> {
                 if found == S::PAYLOAD {
                     self.inbound_data(now, src, ce, &packet);
                 } else {
-                    self.stray.misdirected += 1;
                     self.refuse_stray(src, &packet.header, ResetReason::BadSession);
                 }
             }
@@ -80,14 +75,10 @@ impl<S: ReceiverDriven> SessionTable<S> {
                     self.tombstones.refresh(now, &key);
                     return;
                 }
-                Some(_) => {
-                    self.stray.unknown_session += 1;
-                    return;
-                }
+                Some(_) => return,
                 None => match self.open_receiver(now, src, header) {
                     Ok(flow) => (flow, 0),
                     Err(reason) => {
-                        self.stray.unknown_session += 1;
                         self.refuse_stray(src, header, reason);
                         return;
                     }
@@ -97,7 +88,6 @@ impl<S: ReceiverDriven> SessionTable<S> {
         if self.expected.contains_key(&flow)
             && let Err(reason) = self.open_expected(now, flow, index, header)
         {
-            self.stray.unknown_session += 1;
             self.refuse_stray(src, header, reason);
             return;
         }
@@ -105,7 +95,6 @@ impl<S: ReceiverDriven> SessionTable<S> {
             return;
         };
         if !open.accepts(index, header) {
-            self.stray.unknown_session += 1;
             return;
         }
         if self.held.contains_key(&flow) {
@@ -137,7 +126,6 @@ impl<S: ReceiverDriven> SessionTable<S> {
                 && open.path.local_port == header.source_port
                 && open.path.peer.port() == header.destination_port
         }) else {
-            self.stray.misdirected += 1;
             return;
         };
         open.state.handle_returned(now, header);
@@ -224,7 +212,6 @@ impl<S: ReceiverDriven> SessionTable<S> {
         let open = found.and_then(|(flow, _)| self.senders.get_mut(&flow));
         let open = open.filter(|s| s.path.matches_ports(header));
         let (Some((flow, index)), Some(open)) = (found, open) else {
-            self.stray.unknown_session += 1;
             if is_answered_without_session(header.packet_type) {
                 // A receiver that waits for a sender that is gone is notified.
                 self.refuse_stray(src, header, ResetReason::UnknownSession);
@@ -269,10 +256,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             self.after_sender(now, flow);
         } else if let Some((flow, index)) = receiver {
             let several = match self.receivers.get(&flow) {
-                Some(open) if !open.comes_from(index, header) => {
-                    self.stray.unknown_session += 1;
-                    return;
-                }
+                Some(open) if !open.comes_from(index, header) => return,
                 Some(open) => open.peers.len() > 1,
                 None => true,
             };
@@ -283,8 +267,8 @@ impl<S: ReceiverDriven> SessionTable<S> {
                 // A session that is held has nobody left to notify.
                 self.end_receiver(now, flow, ending, None);
             }
-        } else if !self.is_answered(src, header) {
-            self.stray.unknown_session += 1;
+        } else {
+            self.forget_answered(src, header);
         }
     }
 

@@ -53,16 +53,15 @@ impl<S: ReceiverDriven> SessionTable<S> {
         }
     }
 
-    /// A sender says why its session is no more. True: it is one of those that are asked.
-    pub(super) fn is_answered(&mut self, src: Ipv4Addr, header: &EbbHeader) -> bool {
+    /// A sender says that it knows nothing of a session. If it was asked about it, that is all there is to remember.
+    pub(super) fn forget_answered(&mut self, src: Ipv4Addr, header: &EbbHeader) {
         let key = (src, header.session);
         let found = self.tombstones.get(&key);
-        let answers = self.leaving.is_some()
+        if self.leaving.is_some()
             && header.symbol == ResetReason::UnknownSession.code()
-            && found.is_some_and(|stone| stone.path.is_from(src, header));
-        if answers {
+            && found.is_some_and(|stone| stone.path.is_from(src, header))
+        {
             self.tombstones.remove(&key);
         }
-        answers
     }
 }

@@ -36,6 +36,7 @@ pub use session_table::{EPHEMERAL_PORTS, HostConfig, SessionTable};
 pub use audience::Audience;
 pub use buffers::{Buffers, is_zero, pieces};
 pub use credit::PullCredit;
+pub(crate) use params::session_section;
 pub use params::{Section, SessionParams};
 pub use retry::{Retry, RetryParams};
 pub use returned::Returned;

@@ -13,6 +13,26 @@ pub trait Section {
     fn session(&self) -> SessionParams;
 }
 
+/// Has a section hand over the parameters by their names.
+macro_rules! session_section {
+    ($section:ty) => {
+        impl $crate::receiver_driven::Section for $section {
+            fn session(&self) -> $crate::receiver_driven::SessionParams {
+                $crate::receiver_driven::SessionParams {
+                    rto_ns: self.rto_ns,
+                    max_rto_ns: self.max_rto_ns,
+                    max_retries: self.max_retries,
+                    give_up_ns: self.give_up_ns,
+                    linger_ns: self.linger_ns,
+                    max_flows: self.max_flows,
+                    max_flows_per_peer: self.max_flows_per_peer,
+                }
+            }
+        }
+    };
+}
+pub(crate) use session_section;
+
 /// Timeouts and limits of sessions, named as in the sections.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionParams {

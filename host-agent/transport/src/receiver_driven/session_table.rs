@@ -60,17 +60,6 @@ pub struct HostConfig {
     pub seed: u64,
 }
 
-/// Arrived packets that belong to no flow.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct StrayCounters {
-    /// Not a packet of this protocol, or damaged.
-    pub malformed: u64,
-    /// Packets for another host, or of another transport.
-    pub misdirected: u64,
-    /// Packets of no open session.
-    pub unknown_session: u64,
-}
-
 /// See the module documentation.
 pub struct SessionTable<S: ReceiverDriven> {
     pub(super) config: HostConfig,
@@ -110,7 +99,6 @@ pub struct SessionTable<S: ReceiverDriven> {
     pub(super) timers: Timers<FlowId>,
     pub(super) events: VecDeque<Event>,
     jobs: VecDeque<Job>,
-    pub(super) stray: StrayCounters,
     /// Payload of the packet that leaves now; kept so that it need not be allocated.
     pub(super) payload: Vec<u8>,
     /// Handed to every call into a receiver session, so that it need not be allocated.
@@ -155,15 +143,9 @@ impl<S: ReceiverDriven> SessionTable<S> {
             timers: Timers::default(),
             events: VecDeque::new(),
             jobs: VecDeque::new(),
-            stray: StrayCounters::default(),
             payload: Vec::new(),
             out: Outbox::default(),
         }
-    }
-
-    /// Packets that belonged to no flow.
-    pub fn stray(&self) -> StrayCounters {
-        self.stray
     }
 
     /// Payload of a full packet.

@@ -1,14 +1,14 @@
 //! Rules of NDP and SCDP alike.
 
 use ebb_units::Duration;
-use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::ndp::{NdpHost, NdpParams};
 use crate::record::{Role, Status};
 use crate::scdp::{ScdpHost, ScdpParams};
-use crate::testing::{Fate, Network, PORT, PortParams, address};
+use crate::testing::{Fate, Network, PORT, PortParams, address, ebb_packet};
 use crate::{DscpParams, HostConfig, Objection, PriorityDscps, Transport};
 
 fn ndp(config: HostConfig) -> NdpHost {
@@ -131,10 +131,7 @@ fn no_header_makes_a_host_panic_or_loop() {
                     payload_bytes: payload.len() as u16,
                     ..header
                 };
-                let mut packet = Vec::new();
-                Ipv4Header::new(src, address(to), Protocol::EBB, dscp, Ecn::NotEct)
-                    .emit(EbbHeader::BYTES + payload.len(), &mut packet);
-                header.emit(&payload, &mut packet);
+                let packet = ebb_packet(src, address(to), dscp, &header, &payload);
                 net.inject(to, &packet);
             }
             net.run();
@@ -232,11 +229,7 @@ fn a_session_keeps_the_priority_that_its_first_packet_announced() {
             payload_bytes: 1432,
             ..EbbHeader::new(PacketType::Data, 50_000, PORT)
         };
-        let mut packet = Vec::new();
-        Ipv4Header::new(address(0), address(1), Protocol::EBB, 10, Ecn::NotEct)
-            .emit(EbbHeader::BYTES + 1432, &mut packet);
-        header.emit(&[0; 1432], &mut packet);
-        packet
+        ebb_packet(address(0), address(1), 10, &header, &[0; 1432])
     };
     // The NIC is busy with ACKs, so that the pulls of all of these wait together.
     for (session, number, priority) in [
@@ -316,11 +309,7 @@ fn who_leaves_stays_for_a_sender_that_does_not_know() {
                     header.packet_type,
                     PacketType::Data | PacketType::Symbol | PacketType::Reset
                 );
-                if lost && from_receiver {
-                    Fate::Drop
-                } else {
-                    Fate::Pass
-                }
+                Fate::Drop.when(lost && from_receiver)
             });
             net.run_until(net.now + Duration::from_micros(100));
             if !left && net.records.iter().any(|(host, ..)| *host == 1) {
@@ -378,10 +367,7 @@ fn a_host_that_stays_remembers_whatever_it_is_told() {
             symbol: 6,
             ..EbbHeader::new(PacketType::Reset, source_port.unwrap_or(peer.port()), PORT)
         };
-        let mut packet = Vec::new();
-        Ipv4Header::new(address(0), address(1), Protocol::EBB, 46, Ecn::NotEct)
-            .emit(EbbHeader::BYTES, &mut packet);
-        header.emit(&[], &mut packet);
+        let packet = ebb_packet(address(0), address(1), 46, &header, &[]);
         net.inject(1, &packet);
         assert!(stays(&mut net, 1, Duration::from_millis(1)));
     }

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbHeader, Ipv4Header};
+use ebb_wire::{EbbHeader, Ecn, Ipv4Header, Protocol};
 
 use crate::nic::{NicParams, Serialiser};
 use crate::object::GeneratedSource;
@@ -41,6 +41,13 @@ pub(crate) enum Fate {
     Duplicate,
     /// Overtaken by whatever is sent in this time.
     Late(Duration),
+}
+
+impl Fate {
+    /// This fate if the condition holds, else none.
+    pub(crate) fn when(self, holds: bool) -> Fate {
+        if holds { self } else { Fate::Pass }
+    }
 }
 
 pub(crate) type FateOf = Box<dyn FnMut(u64, &EbbHeader) -> Fate>;
@@ -97,6 +104,21 @@ pub(crate) struct Network {
 
 pub(crate) fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 2 + host as u8)
+}
+
+/// A packet, as anybody may make it up.
+pub(crate) fn ebb_packet(
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    dscp: u8,
+    header: &EbbHeader,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut packet = Vec::new();
+    Ipv4Header::new(src, dst, Protocol::EBB, dscp, Ecn::NotEct)
+        .emit(EbbHeader::BYTES + payload.len(), &mut packet);
+    header.emit(payload, &mut packet);
+    packet
 }
 
 impl Network {
@@ -529,6 +551,22 @@ impl Network {
             assert!(*got == want, "the bytes of {sender} -> {receiver} differ");
         }
         record.clone()
+    }
+
+    /// The record of a group's flow at its sender.
+    pub fn group_record(&self) -> FlowRecord {
+        let mut records = self.records.iter().map(|(_, _, record)| record);
+        records
+            .find(|record| record.group.is_some())
+            .unwrap()
+            .clone()
+    }
+
+    /// Records of these hosts about what host 0 sent; all of them have the right bytes.
+    pub fn receivers(&self, hosts: std::ops::Range<usize>) -> Vec<FlowRecord> {
+        hosts
+            .map(|host| self.finished(Role::Receiver, 0, host))
+            .collect()
     }
 
     /// Both records, checked.

@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Ecn, Ipv4Header, Protocol};
+use ebb_wire::EbbFlags;
 use proptest::prelude::*;
 
 use super::*;
 use crate::record::Status;
-use crate::testing::{Fate, Network, PORT, PortParams, address};
+use crate::testing::{Fate, Network, PORT, PortParams, address, ebb_packet};
 
 const SYMBOL: u64 = 1432;
 const WINDOW: u64 = 12;
@@ -20,15 +20,11 @@ fn network(hosts: usize) -> Network {
 }
 
 fn packet(src: Ipv4Addr, dst: Ipv4Addr, dscp: u8, header: &EbbHeader, payload: &[u8]) -> Vec<u8> {
-    let mut packet = Vec::new();
-    Ipv4Header::new(src, dst, Protocol::EBB, dscp, Ecn::NotEct)
-        .emit(EbbHeader::BYTES + payload.len(), &mut packet);
     let header = EbbHeader {
         payload_bytes: payload.len() as u16,
         ..*header
     };
-    header.emit(payload, &mut packet);
-    packet
+    ebb_packet(src, dst, dscp, &header, payload)
 }
 
 fn sent_data(net: &Network) -> Vec<EbbHeader> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::receiver_driven::{Section, SessionParams};
+use crate::receiver_driven::{Section, session_section};
 
 /// Section `ndp` of the parameters file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,19 +48,7 @@ impl Default for NdpParams {
     }
 }
 
-impl Section for NdpParams {
-    fn session(&self) -> SessionParams {
-        SessionParams {
-            rto_ns: self.rto_ns,
-            max_rto_ns: self.max_rto_ns,
-            max_retries: self.max_retries,
-            give_up_ns: self.give_up_ns,
-            linger_ns: self.linger_ns,
-            max_flows: self.max_flows,
-            max_flows_per_peer: self.max_flows_per_peer,
-        }
-    }
-}
+session_section!(NdpParams);
 
 impl NdpParams {
     /// Checks that values are in their ranges; the error names the parameter.

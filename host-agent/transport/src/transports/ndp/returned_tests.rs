@@ -93,7 +93,7 @@ fn a_window_that_came_back_whole_starts_again_with_one_packet() {
     for packets in [12, 13, 100] {
         let mut net = two(|_, flags| {
             let first = flags.contains(EbbFlags::SYN) && is_first(flags);
-            if first { Fate::Return } else { Fate::Pass }
+            Fate::Return.when(first)
         });
         net.send(0, 1, packets * SYMBOL);
         net.run();

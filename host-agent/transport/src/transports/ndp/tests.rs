@@ -4,14 +4,14 @@ use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::FlowId;
 use crate::record::Status;
-use crate::testing::{Fate, Network, PORT, PortParams, address};
+use crate::testing::{Fate, Network, PORT, PortParams, address, ebb_packet};
 
 const SYMBOL: u64 = 1432;
 const WINDOW: u64 = 12;
@@ -126,7 +126,7 @@ fn a_pull_that_overtakes_its_nack_is_not_lost() {
 #[test]
 fn a_lost_packet_is_sent_again_after_the_timeout() {
     let mut net = network(2);
-    net.fate = Box::new(|n, _| if n == 3 { Fate::Drop } else { Fate::Pass });
+    net.fate = Box::new(|n, _| Fate::Drop.when(n == 3));
     net.send(0, 1, 100 * SYMBOL);
     net.run();
     let (sent, received) = net.pair(0, 1);
@@ -142,11 +142,7 @@ fn lost_pulls_are_made_up_for_by_later_ones() {
     let mut pulls = 0;
     net.fate = Box::new(move |_, header| {
         pulls += u32::from(header.packet_type == PacketType::Pull);
-        if header.packet_type == PacketType::Pull && pulls % 4 == 1 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(header.packet_type == PacketType::Pull && pulls % 4 == 1)
     });
     net.send(0, 1, 200 * SYMBOL);
     net.run();
@@ -162,11 +158,7 @@ fn a_lost_last_pull_costs_a_timeout_of_the_receiver() {
     net.fate = Box::new(move |_, header| {
         let last = header.packet_type == PacketType::Pull && header.flags.contains(EbbFlags::FIN);
         dropped += u32::from(last);
-        if last && dropped == 1 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(last && dropped == 1)
     });
     net.send(0, 1, 50 * SYMBOL);
     net.run();
@@ -226,15 +218,12 @@ fn an_ended_session_is_remembered_until_its_sender_must_have_given_up() {
     let patience = 550_000;
     for round in 1..=3 {
         net.run_until(Instant::from_micros(1_000 + round * patience));
-        let mut late = Vec::new();
-        Ipv4Header::new(address(0), address(1), Protocol::EBB, 12, Ecn::NotEct)
-            .emit(EbbHeader::BYTES, &mut late);
         let header = EbbHeader {
             flags: first.flags | EbbFlags::TRIMMED,
             payload_bytes: 0,
             ..first
         };
-        header.emit(&[], &mut late);
+        let late = ebb_packet(address(0), address(1), 12, &header, &[]);
         net.log.clear();
         net.inject(1, &late);
         net.run_until(Instant::from_micros(1_100 + round * patience));
@@ -258,11 +247,7 @@ fn a_lost_last_ack_is_repeated() {
     let mut acks = 0;
     net.fate = Box::new(move |_, header| {
         acks += u32::from(header.packet_type == PacketType::Ack);
-        if header.packet_type == PacketType::Ack && acks == 5 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(header.packet_type == PacketType::Ack && acks == 5)
     });
     net.send(0, 1, 5 * SYMBOL);
     net.run();
@@ -313,15 +298,12 @@ fn forged_packets_are_ignored() {
         ..header
     };
     let forged = |src, dst, header: EbbHeader, payload: &[u8]| {
-        let mut packet = Vec::new();
-        Ipv4Header::new(src, dst, Protocol::EBB, 46, Ecn::NotEct)
-            .emit(EbbHeader::BYTES + payload.len(), &mut packet);
-        EbbHeader {
-            payload_bytes: payload.len() as u16,
+        let payload_bytes = payload.len() as u16;
+        let header = EbbHeader {
+            payload_bytes,
             ..header
-        }
-        .emit(payload, &mut packet);
-        packet
+        };
+        ebb_packet(src, dst, 46, &header, payload)
     };
     let pull = |n| EbbHeader {
         pull: n,

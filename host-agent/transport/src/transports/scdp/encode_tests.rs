@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::job::Work;
 use crate::object::{GeneratedSource, ObjectSource};
 use crate::receiver_driven::StreamShape;
 use crate::record::{FlowRecord, Role, Status};
-use crate::testing::{Fate, Network, PORT, PortParams, address};
+use crate::testing::{Fate, Network, PORT, PortParams, address, ebb_packet};
 use crate::{FlowId, JobResult, SendRequest, Transport};
 
 const SYMBOL: u64 = 1432;
@@ -96,7 +96,7 @@ fn source_symbols_go_on_while_an_encoder_is_made() {
         let mut net = network(2);
         net.fate = Box::new(|_, header| {
             let hit = is_symbol(header) && header.block == 0 && header.symbol == 99;
-            if hit { Fate::Trim } else { Fate::Pass }
+            Fate::Trim.when(hit)
         });
         net.job_takes = slow_encoder(move || Duration::from_micros(takes));
         net.send(0, 1, 1000 * SYMBOL);
@@ -124,7 +124,7 @@ fn groups_stragglers_and_parts_wait_for_encoders_as_well() {
         let mut net = network(4);
         net.fate_to = Box::new(|host, header| {
             let hit = is_symbol(header) && header.symbol as usize % 40 == 10 * host;
-            if hit { Fate::Trim } else { Fate::Pass }
+            Fate::Trim.when(hit)
         });
         net.job_takes = slow_encoder(any_time(seed));
         net.send_to_all(600 * SYMBOL);
@@ -139,7 +139,7 @@ fn groups_stragglers_and_parts_wait_for_encoders_as_well() {
         net.fate_to = Box::new(|host, header| {
             let group = header.flags.contains(EbbFlags::MULTICAST);
             let hit = host == 2 && is_symbol(header) && group && header.symbol > 50;
-            if hit { Fate::Drop } else { Fate::Pass }
+            Fate::Drop.when(hit)
         });
         net.job_takes = slow_encoder(any_time(seed));
         net.send_to_all(600 * SYMBOL);
@@ -248,13 +248,8 @@ impl Sending {
             symbol: 100 + repairs,
             ..EbbHeader::new(PacketType::Pull, 0, 0)
         };
-        let from: Ipv4Addr = address(1);
-        let mut packet = Vec::new();
         let control = crate::DscpParams::default().control;
-        let protocol = ebb_wire::Protocol::EBB;
-        ebb_wire::Ipv4Header::new(from, address(0), protocol, control, ebb_wire::Ecn::NotEct)
-            .emit(EbbHeader::BYTES, &mut packet);
-        header.emit(&[], &mut packet);
+        let packet = ebb_packet(address(1), address(0), control, &header, &[]);
         self.host.handle_packet(self.now, &packet);
     }
 

@@ -24,30 +24,17 @@ fn is_symbol(header: &EbbHeader) -> bool {
     header.packet_type == PacketType::Symbol
 }
 
-/// The record of the group's flow at its sender.
-fn of_group(net: &Network) -> FlowRecord {
-    let mut records = net.records.iter().map(|(_, _, r)| r);
-    records.find(|r| r.group.is_some()).unwrap().clone()
-}
-
-/// Records of every receiver; all of them must have the right bytes.
-fn of_receivers(net: &Network, receivers: std::ops::Range<usize>) -> Vec<FlowRecord> {
-    receivers
-        .map(|host| net.finished(Role::Receiver, 0, host))
-        .collect()
-}
-
 #[test]
 fn without_trims_every_symbol_is_sent_once_and_pulled_by_all() {
     for packets in [1, 12, 13, 100, 350] {
         let mut net = network(4);
         net.send_to_all(packets * SYMBOL);
         net.run();
-        let sent = of_group(&net);
+        let sent = net.group_record();
         assert_eq!(sent.status, Status::Finished);
         assert_eq!(sent.counters.packets_sent, packets);
         assert_eq!(sent.counters.unneeded, 0);
-        for received in of_receivers(&net, 1..4) {
+        for received in net.receivers(1..4) {
             assert_eq!(received.counters.pulls_sent, packets.saturating_sub(WINDOW));
             assert_eq!(received.counters.decodes, 0);
             assert_eq!(received.counters.unneeded, 0);
@@ -82,16 +69,16 @@ fn what_one_receiver_lost_costs_it_k_plus_2_plus_t_and_is_unneeded_by_the_others
     net.fate_to = Box::new(move |host, header| {
         let trim = host == 1 && is_symbol(header) && trimmed < trims;
         trimmed += u64::from(trim);
-        if trim { Fate::Trim } else { Fate::Pass }
+        Fate::Trim.when(trim)
     });
     net.send_to_all(packets * SYMBOL);
     net.run();
-    let sent = of_group(&net);
+    let sent = net.group_record();
     assert_eq!(sent.status, Status::Finished);
     assert_eq!(sent.counters.packets_sent, packets + 2 + trims);
     // The others had finished before the first repair symbol left.
     assert_eq!(sent.counters.unneeded, 2 * (2 + trims));
-    let received = of_receivers(&net, 1..4);
+    let received = net.receivers(1..4);
     let pulls: Vec<u64> = received.iter().map(|r| r.counters.pulls_sent).collect();
     let full = packets - WINDOW;
     assert_eq!(pulls, [full + 2 + trims, full, full]);
@@ -107,13 +94,13 @@ fn in_the_middle_of_an_object_unneeded_symbols_are_pulled_like_others() {
     net.fate_to = Box::new(|host, header| {
         let of = [0, 0, 2][host];
         let hit = host > 0 && is_symbol(header) && header.block == of && header.symbol < 8;
-        if hit { Fate::Trim } else { Fate::Pass }
+        Fate::Trim.when(hit)
     });
     net.send_to_all(500 * SYMBOL - 9);
     net.run();
-    let sent = of_group(&net);
+    let sent = net.group_record();
     assert_eq!(sent.counters.packets_sent, 500 + 2 * (8 + 2));
-    for received in of_receivers(&net, 1..3) {
+    for received in net.receivers(1..3) {
         assert_eq!(received.counters.unneeded, 10);
         assert_eq!(received.counters.trimmed, 8);
         assert_eq!(received.counters.decodes, 1);
@@ -160,9 +147,9 @@ fn reordered_duplicated_and_lost_pulls_never_let_the_sender_run_ahead() {
         });
         net.send_to_all(300 * SYMBOL);
         net.run();
-        let sent = of_group(&net);
+        let sent = net.group_record();
         assert_eq!(sent.counters.packets_sent, 300, "seed {seed}");
-        of_receivers(&net, 1..4);
+        net.receivers(1..4);
         assert_never_ahead_of_the_slowest(&net, 3, 3);
     }
 }
@@ -201,8 +188,8 @@ fn any_mixture_of_loss_trims_and_reordering_gives_all_the_same_bytes() {
         });
         net.send_to_all(450 * SYMBOL + seed);
         net.run();
-        of_receivers(&net, 1..4);
-        assert_eq!(of_group(&net).status, Status::Finished, "seed {seed}");
+        net.receivers(1..4);
+        assert_eq!(net.group_record().status, Status::Finished, "seed {seed}");
         let opened = net.delivered.len();
         assert_eq!(opened, 3, "seed {seed}: a session was opened twice");
     }
@@ -226,12 +213,12 @@ fn a_straggler_is_detached_and_finished_with_repair_symbols_of_its_own() {
     net.fate_to = Box::new(move |host, header| {
         copies += u32::from(host == 3 && is_symbol(header));
         let lost = host == 3 && (150..190).contains(&copies);
-        if lost { Fate::Drop } else { Fate::Pass }
+        Fate::Drop.when(lost)
     });
     net.send_to_all(1000 * SYMBOL);
     net.run();
-    let received = of_receivers(&net, 1..4);
-    let sent = of_group(&net);
+    let received = net.receivers(1..4);
+    let sent = net.group_record();
     assert_eq!(sent.status, Status::Finished);
     let summary = GroupSummary {
         receivers: 3,
@@ -277,8 +264,8 @@ fn a_straggler_that_comes_back_while_the_group_goes_on_is_finished_too() {
         });
         net.send_to_all(2000 * SYMBOL);
         net.run();
-        of_receivers(&net, 1..4);
-        assert_eq!(of_group(&net).status, Status::Finished);
+        net.receivers(1..4);
+        assert_eq!(net.group_record().status, Status::Finished);
         for alone in of_stragglers(&net) {
             assert_eq!(alone.status, Status::Finished, "{late_ms} ms");
             let sent = alone.counters.packets_sent;
@@ -336,16 +323,12 @@ fn a_receiver_that_missed_the_beginning_is_finished_alone() {
     let mut copies = 0;
     net.fate_to = Box::new(move |host, header| {
         copies += u32::from(host == 2 && is_symbol(header));
-        if host == 2 && copies <= 12 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(host == 2 && copies <= 12)
     });
     net.send_to_all(300 * SYMBOL);
     net.run();
-    of_receivers(&net, 1..3);
-    assert_eq!(of_group(&net).status, Status::Finished);
+    net.receivers(1..3);
+    assert_eq!(net.group_record().status, Status::Finished);
     assert_eq!(of_stragglers(&net)[0].status, Status::Finished);
 }
 
@@ -360,7 +343,7 @@ fn a_receiver_that_vanishes_stops_nobody_else() {
         for host in [1, 3] {
             net.finished(Role::Receiver, 0, host);
         }
-        let group = of_group(&net);
+        let group = net.group_record();
         let of_it = match &of_stragglers(&net)[..] {
             [alone] => {
                 assert_eq!(group.status, Status::Finished);
@@ -387,7 +370,7 @@ fn a_receiver_that_refuses_the_object_is_named_and_the_others_finish() {
         net.refuse_content_at = Some(1);
         net.run();
         net.finished(Role::Receiver, 0, 2);
-        let sent = of_group(&net);
+        let sent = net.group_record();
         let Status::Failed(why) = &sent.status else {
             panic!("{sent:#?}")
         };
@@ -402,8 +385,8 @@ fn a_host_that_was_not_asked_is_refused() {
     net.send_to(&[1, 2], 300 * SYMBOL);
     net.groups.values_mut().for_each(|m| m.push(3));
     net.run();
-    of_receivers(&net, 1..3);
-    assert_eq!(of_group(&net).counters.packets_sent, 300);
+    net.receivers(1..3);
+    assert_eq!(net.group_record().counters.packets_sent, 300);
     let stranger = net.records.iter().find(|(host, ..)| *host == 3);
     assert!(matches!(stranger.unwrap().2.status, Status::Failed(_)));
 }
@@ -466,7 +449,7 @@ fn an_urgent_group_is_pulled_first_by_all_its_receivers_and_stragglers() {
         let symbols = net.log.iter().filter(|(_, src, _)| *src == address(0));
         let mut symbols = symbols.filter(|(_, _, h)| is_symbol(h));
         assert!(symbols.all(|(_, _, h)| h.priority == priority));
-        let times = [of_group(&net), net.finished(Role::Sender, 3, 1)];
+        let times = [net.group_record(), net.finished(Role::Sender, 3, 1)];
         times.map(|record| record.duration_ns)
     };
     let ([group, other], [urgent, held_up]) = (ends(0), ends(6));

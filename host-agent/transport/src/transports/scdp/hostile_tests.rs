@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Ecn, Ipv4Header, PacketType, Protocol};
+use ebb_wire::{EbbFlags, PacketType};
 
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::*;
 use crate::receiver_driven::{Cast, Ending, Outbox, ReceiverSession, SenderSession};
+use crate::testing::{address, ebb_packet};
 
 const K: u32 = 100;
 
@@ -210,17 +211,7 @@ fn forged_openings_are_answered_with_little_and_forgotten() {
             destination_port: 7000,
             ..first_symbol(1000, 100, 1)
         };
-        let mut packet = Vec::new();
-        let peer = crate::testing::address(1);
-        Ipv4Header::new(
-            peer,
-            crate::testing::address(0),
-            Protocol::EBB,
-            10,
-            Ecn::NotEct,
-        )
-        .emit(EbbHeader::BYTES + 10, &mut packet);
-        header.emit(&[0; 10], &mut packet);
+        let packet = ebb_packet(address(1), address(0), 10, &header, &[0; 10]);
         host.handle_packet(at, &packet);
     }
     let mut packet = Vec::new();

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::record::{FlowRecord, Role, Status};
-use crate::testing::{Fate, Network, PortParams, SESSION, address};
+use crate::testing::{Fate, Network, PortParams, SESSION, address, ebb_packet};
 use crate::{ExpectRequest, SendError};
 
 const SYMBOL: u64 = 1432;
@@ -119,7 +119,7 @@ fn with_t_trims_a_block_costs_k_plus_2_plus_t_over_all_senders() {
         net.fate = Box::new(move |_, header| {
             let trim = is_symbol(header) && trimmed < trims;
             trimmed += u64::from(trim);
-            if trim { Fate::Trim } else { Fate::Pass }
+            Fate::Trim.when(trim)
         });
         net.fetch(0, &[1, 2, 3], packets * SYMBOL);
         net.run();
@@ -434,7 +434,6 @@ fn the_initial_windows_are_most_urgent() {
 /// Headers with right checksums and wrong contents, both ways.
 #[test]
 fn no_header_makes_a_many_to_one_session_panic_or_last_for_ever() {
-    use ebb_wire::{Ecn, Ipv4Header, Protocol};
     for seed in 0..15 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut net = network(4);
@@ -468,10 +467,7 @@ fn no_header_makes_a_many_to_one_session_panic_or_last_for_ever() {
             };
             let payload = vec![0; usize::from(genuine.payload_bytes)];
             let dscp = if rng.random_bool(0.5) { 12 } else { 10 };
-            let mut packet = Vec::new();
-            Ipv4Header::new(src, address(to), Protocol::EBB, dscp, Ecn::NotEct)
-                .emit(EbbHeader::BYTES + payload.len(), &mut packet);
-            header.emit(&payload, &mut packet);
+            let packet = ebb_packet(src, address(to), dscp, &header, &payload);
             net.inject(to, &packet);
         }
         net.run();

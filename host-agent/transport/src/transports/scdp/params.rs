@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::receiver_driven::{Section, SessionParams};
+use crate::receiver_driven::{Section, session_section};
 
 /// Section `scdp` of the parameters file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -71,19 +71,7 @@ impl Default for ScdpParams {
     }
 }
 
-impl Section for ScdpParams {
-    fn session(&self) -> SessionParams {
-        SessionParams {
-            rto_ns: self.rto_ns,
-            max_rto_ns: self.max_rto_ns,
-            max_retries: self.max_retries,
-            give_up_ns: self.give_up_ns,
-            linger_ns: self.linger_ns,
-            max_flows: self.max_flows,
-            max_flows_per_peer: self.max_flows_per_peer,
-        }
-    }
-}
+session_section!(ScdpParams);
 
 impl ScdpParams {
     /// Larger blocks would make decoding slow and a peer's claim on our memory large.

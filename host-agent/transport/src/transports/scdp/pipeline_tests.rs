@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::record::{Role, Status};
-use crate::testing::{Fate, Network, PortParams};
+use crate::testing::{Fate, Network, PortParams, address, ebb_packet};
 use crate::{FlowId, JobResult};
 
 const SYMBOL: u64 = 1432;
@@ -27,11 +27,7 @@ fn is_symbol(header: &EbbHeader) -> bool {
 
 /// One symbol of every block is trimmed.
 fn one_of_each_block(header: &EbbHeader) -> Fate {
-    if is_symbol(header) && header.symbol == 17 {
-        Fate::Trim
-    } else {
-        Fate::Pass
-    }
+    Fate::Trim.when(is_symbol(header) && header.symbol == 17)
 }
 
 /// Encoders are made at once.
@@ -281,18 +277,8 @@ fn an_ended_session_is_forgotten_only_after_it_has_lingered() {
     let first = net.log.iter().find(|(_, _, h)| is_symbol(h)).unwrap().2;
     let late = |net: &mut Network| {
         let before = net.log.len();
-        let mut packet = Vec::new();
         let payload = vec![0; usize::from(first.payload_bytes)];
-        ebb_wire::Ipv4Header::new(
-            crate::testing::address(0),
-            crate::testing::address(1),
-            ebb_wire::Protocol::EBB,
-            10,
-            ebb_wire::Ecn::NotEct,
-        )
-        .emit(EbbHeader::BYTES + payload.len(), &mut packet);
-        first.emit(&payload, &mut packet);
-        net.inject(1, &packet);
+        net.inject(1, &ebb_packet(address(0), address(1), 10, &first, &payload));
         let now = net.now;
         net.run_until(now + Duration::from_micros(50));
         net.log[before..]

@@ -25,11 +25,9 @@ fn returning(lost: &'static [u32]) -> Network {
     let mut seen = std::collections::BTreeSet::new();
     net.fate = Box::new(move |_, header| {
         let symbol = header.packet_type == PacketType::Symbol;
-        if symbol && lost.contains(&header.symbol) && seen.insert((header.block, header.symbol)) {
-            Fate::Return
-        } else {
-            Fate::Pass
-        }
+        Fate::Return.when(
+            symbol && lost.contains(&header.symbol) && seen.insert((header.block, header.symbol)),
+        )
     });
     net
 }

@@ -55,7 +55,7 @@ fn with_t_trims_a_block_costs_k_plus_2_plus_t() {
         net.fate = Box::new(move |_, header| {
             let trim = is_symbol(header) && trimmed < trims;
             trimmed += u64::from(trim);
-            if trim { Fate::Trim } else { Fate::Pass }
+            Fate::Trim.when(trim)
         });
         net.send(0, 1, packets * SYMBOL);
         net.run();
@@ -80,7 +80,7 @@ fn every_block_with_a_loss_costs_two_symbols_more() {
     // One symbol of each of the blocks 0, 3 and 6 of seven.
     net.fate = Box::new(|_, header| {
         let hit = is_symbol(header) && header.block % 3 == 0 && header.symbol == 17;
-        if hit { Fate::Trim } else { Fate::Pass }
+        Fate::Trim.when(hit)
     });
     net.send(0, 1, 700 * SYMBOL - 100);
     net.run();
@@ -105,11 +105,7 @@ fn odd_sizes_arrive_whole_also_when_decoded() {
         for trim_every in [7, 1_000_000] {
             let mut net = network(2);
             net.fate = Box::new(move |n, header| {
-                if is_symbol(header) && n % trim_every == 0 {
-                    Fate::Trim
-                } else {
-                    Fate::Pass
-                }
+                Fate::Trim.when(is_symbol(header) && n % trim_every == 0)
             });
             net.send(0, 1, bytes);
             net.run();
@@ -142,13 +138,7 @@ fn levels_fall_with_the_bytes_sent() {
 #[test]
 fn a_lost_symbol_is_replaced_after_the_timeout() {
     let mut net = network(2);
-    net.fate = Box::new(|_, header| {
-        if is_symbol(header) && header.symbol == 3 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
-    });
+    net.fate = Box::new(|_, header| Fate::Drop.when(is_symbol(header) && header.symbol == 3));
     net.send(0, 1, 100 * SYMBOL);
     net.run();
     let (sent, received) = net.pair(0, 1);
@@ -165,11 +155,7 @@ fn lost_pulls_are_made_up_for_by_later_ones() {
         let pull = header.packet_type == PacketType::Pull;
         pulls += u32::from(pull);
         // The last one, the 189th, confirms.
-        if pull && pulls % 4 == 2 {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(pull && pulls % 4 == 2)
     });
     net.send(0, 1, 200 * SYMBOL);
     net.run();
@@ -204,11 +190,7 @@ fn a_lost_confirmation_is_asked_for() {
                 && header.flags.contains(EbbFlags::FIN)
                 && header.block == 1;
             confirmations += u32::from(confirms);
-            if confirms && confirmations == 1 {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
+            Fate::Drop.when(confirms && confirmations == 1)
         });
         net.send(0, 1, packets * SYMBOL);
         net.run();
@@ -233,13 +215,8 @@ fn a_receiver_holds_a_bounded_number_of_blocks() {
     };
     let mut net = with_params(2, params);
     // Block 0 cannot complete for a while: all its symbols are trimmed at first.
-    net.fate = Box::new(|n, header| {
-        if is_symbol(header) && header.block == 0 && n < 20 {
-            Fate::Trim
-        } else {
-            Fate::Pass
-        }
-    });
+    net.fate =
+        Box::new(|n, header| Fate::Trim.when(is_symbol(header) && header.block == 0 && n < 20));
     net.send(0, 1, 200 * SYMBOL);
     net.run();
     net.pair(0, 1);

@@ -117,7 +117,6 @@ impl TcpEndpoint {
         if self.listener.listens(port) && segment.opens_a_connection() {
             return self.accept(now, port, peer, segment, dscp);
         }
-        self.counters.stray_segments += 1;
         if let Some(reset) = segment.reset_for() {
             self.listener.queue_reset((port, peer, reset));
         }

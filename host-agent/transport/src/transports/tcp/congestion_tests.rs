@@ -110,7 +110,7 @@ fn randomly_marked(seed: u64) -> (Network, Vec<(u64, u64, bool)>) {
         let end = at + u64::from(segment.sequence_length());
         noted.borrow_mut().push((at, end, marked));
         at = end;
-        if marked { Fate::Mark } else { Fate::Pass }
+        Fate::Mark.when(marked)
     });
     net.transfer(3_000_000);
     net.run_and_check();

@@ -110,7 +110,7 @@ fn a_peer_that_takes_no_data_gets_it_after_the_handshake() {
 #[test]
 fn a_lost_syn_is_sent_again_with_its_data() {
     let mut pair = pair();
-    pair.fate = Box::new(|n, _, _| if n == 0 { Fate::Drop } else { Fate::Pass });
+    pair.fate = Box::new(|n, _, _| Fate::Drop.when(n == 0));
     let flow = pair.send(0, 1, 100, Via::Any);
     pair.run_for(MS * 30);
     assert_eq!(pair.status(0, flow), Some(&Status::Finished));
@@ -128,11 +128,7 @@ fn a_lost_syn_ack_repeats_the_syn_and_not_the_data() {
         // And with it whatever follows it at once.
         pair.fate = Box::new(move |_, from, _| {
             lost += u32::from(from == 1);
-            if from == 1 && lost <= 2 {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
+            Fate::Drop.when(from == 1 && lost <= 2)
         });
         let flow = pair.send(0, 1, 100, Via::Any);
         pair.run_for(MS * 100);
@@ -253,7 +249,7 @@ fn a_stranger_gets_data_with_the_first_syn_only_and_few_syns() {
 #[test]
 fn a_stranger_that_answers_gets_everything() {
     let mut pair = pair();
-    pair.fate = Box::new(|n, _, _| if n == 0 { Fate::Drop } else { Fate::Pass });
+    pair.fate = Box::new(|n, _, _| Fate::Drop.when(n == 0));
     let asked_from = std::net::SocketAddrV4::new(address(0), 9);
     let flow = pair.send(1, 1, 100_000, Via::FromStranger(asked_from));
     pair.run_for(MS * 50);
@@ -352,11 +348,7 @@ proptest! {
                 Fate::Drop
             } else if fates.random_bool(late) {
                 Fate::Late(Duration::from_micros(fates.random_range(0..400)))
-            } else if fates.random_bool(0.1) {
-                Fate::Duplicate
-            } else {
-                Fate::Pass
-            }
+            } else { Fate::Duplicate.when(fates.random_bool(0.1)) }
         });
         let mut sent: [Vec<(u64, u64, FlowId)>; 2] = Default::default();
         for object in 0..12 {

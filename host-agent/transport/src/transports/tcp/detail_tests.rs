@@ -86,7 +86,7 @@ fn duplicate_acknowledgments_do_not_enlarge_what_is_in_flight() {
 #[test]
 fn a_loss_waits_for_the_timer_and_the_object_arrives() {
     let mut net = Network::new(DETAIL, params());
-    net.forward.fate = Box::new(|n, _| if n == 30 { Fate::Drop } else { Fate::Pass });
+    net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 30));
     net.transfer(300_000);
     run_and_check(&mut net);
     let sender = net.pairs[0].left.statistics().sender;

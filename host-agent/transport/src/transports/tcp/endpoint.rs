@@ -60,9 +60,7 @@ pub struct EndpointCounters {
     pub malformed_packets: u64,
     /// For another address or protocol.
     pub foreign_packets: u64,
-    /// For no connection and no listening port; answered with RST.
-    pub stray_segments: u64,
-    /// RSTs sent in answer to stray segments.
+    /// RSTs sent in answer to segments for no connection and no listening port.
     pub resets_sent: u64,
     /// Dropped because as many handshakes were under way as `max_half_open` allows.
     pub refused_syns: u64,

@@ -37,7 +37,7 @@ fn data(net: &Network) -> Vec<(Instant, u32, usize)> {
 #[test]
 fn what_was_dropped_goes_again_once_a_probe_is_answered() {
     let mut net = network();
-    net.forward.fate = Box::new(|n, _| if n == 5 { Fate::Drop } else { Fate::Pass });
+    net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 5));
     net.transfer(40 * MSS);
     net.run_and_check();
     let counters = sender(&net);
@@ -91,11 +91,7 @@ fn a_probe_that_is_dropped_is_sent_again_and_no_timeout_comes() {
         net.forward.fate = Box::new(move |n, segment| {
             let probe = segment.payload.len() == 1 && left > 0;
             left -= u32::from(probe);
-            if probe || n == 5 {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
+            Fate::Drop.when(probe || n == 5)
         });
         net.transfer(40 * MSS);
         net.run_and_check();
@@ -118,7 +114,7 @@ fn control_packets_go_again_at_once() {
             };
             let drops = is_it && left > 0;
             left -= u32::from(drops);
-            if drops { Fate::Drop } else { Fate::Pass }
+            Fate::Drop.when(drops)
         };
         net.forward.fate = Box::new(fate);
         net.transfer(0);
@@ -220,7 +216,7 @@ fn nothing_but_the_timer_is_heard_unless_it_is_asked_for() {
         params_of(&Suite::default()),
     );
     net.tells_after = Some(Duration::from_micros(15));
-    net.forward.fate = Box::new(|n, _| if n == 5 { Fate::Drop } else { Fate::Pass });
+    net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 5));
     net.transfer(40 * MSS);
     net.run_and_check();
     assert_eq!((sender(&net).timeouts, sender(&net).retransmitted), (1, 1));

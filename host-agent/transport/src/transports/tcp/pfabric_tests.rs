@@ -87,7 +87,7 @@ fn data_in_a_syn_says_what_is_left() {
 fn what_has_been_sacked_is_not_left() {
     let mut net = network();
     // The first data segment is lost; all others of its window arrive.
-    net.forward.fate = Box::new(|n, _| if n == 1 { Fate::Drop } else { Fate::Pass });
+    net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 1));
     net.transfer(40 * MSS);
     net.run_and_check();
     let (_, first) = net
@@ -112,13 +112,7 @@ fn what_has_been_sacked_is_not_left() {
 fn only_the_timer_finds_losses_and_only_what_is_lost_goes_again() {
     let mut net = network();
     let lost = [5, 6, 9];
-    net.forward.fate = Box::new(move |n, _| {
-        if lost.contains(&n) {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
-    });
+    net.forward.fate = Box::new(move |n, _| Fate::Drop.when(lost.contains(&n)));
     net.transfer(400 * MSS);
     net.run_and_check();
     let counters = sender(&net);
@@ -228,7 +222,7 @@ fn what_follows_a_probe_does_not_need_the_byte_of_it_again() {
     net.forward.fate = Box::new(move |_, segment| {
         count += u32::from(!segment.payload.is_empty());
         let is_lost = segment.payload.len() > 1 && count < 12;
-        if is_lost { Fate::Drop } else { Fate::Pass }
+        Fate::Drop.when(is_lost)
     });
     net.run_and_check();
     let probes = data(&net)

@@ -25,11 +25,7 @@ fn drop_data(n: usize, copies: std::ops::Range<usize>) -> impl FnMut(u64, &Segme
             return Fate::Pass;
         }
         seen += 1;
-        if copies.contains(&(seen - 1)) {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(copies.contains(&(seen - 1)))
     }
 }
 
@@ -76,11 +72,7 @@ fn several_holes_in_one_window_cost_one_reduction_and_no_timeout() {
         let mut data = 0;
         net.forward.fate = Box::new(move |_, segment| {
             data += usize::from(!segment.payload.is_empty());
-            if lost.contains(&data) {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
+            Fate::Drop.when(lost.contains(&data))
         });
         net.transfer(300_000);
         net.run_and_check();
@@ -153,11 +145,7 @@ fn a_timeout_starts_over_with_one_segment() {
     let mut data = 0;
     net.forward.fate = Box::new(move |_, segment| {
         data += usize::from(!segment.payload.is_empty());
-        if (5..=18).contains(&data) {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when((5..=18).contains(&data))
     });
     net.transfer(100 * 1460);
     net.run_and_check();
@@ -173,7 +161,7 @@ fn a_timeout_starts_over_with_one_segment() {
 #[test]
 fn lost_syns_are_sent_again_with_backoff() {
     let mut net = network(TcpParams::default());
-    net.forward.fate = Box::new(|n, _| if n < 2 { Fate::Drop } else { Fate::Pass });
+    net.forward.fate = Box::new(|n, _| Fate::Drop.when(n < 2));
     net.transfer(1000);
     net.run_and_check();
     let syns: Vec<_> = net
@@ -192,7 +180,7 @@ fn a_lost_syn_ack_and_a_lost_fin_are_repaired() {
     for lost in [0, 1, 2] {
         let mut net = network(TcpParams::default());
         // Backward: SYN-ACK, ACKs, ACK+FIN; with one segment of data the FIN is the second.
-        net.backward.fate = Box::new(move |n, _| if n == lost { Fate::Drop } else { Fate::Pass });
+        net.backward.fate = Box::new(move |n, _| Fate::Drop.when(n == lost));
         net.transfer(1000);
         net.run_and_check();
         assert!(

@@ -30,6 +30,13 @@ pub(crate) enum Fate {
     Mark,
 }
 
+impl Fate {
+    /// This fate if the condition holds, else none.
+    pub(crate) fn when(self, holds: bool) -> Fate {
+        if holds { self } else { Fate::Pass }
+    }
+}
+
 /// Decides about the n-th segment of a link.
 pub(crate) type FateOf = Box<dyn FnMut(u64, &Segment<'_>) -> Fate>;
 
@@ -81,13 +88,7 @@ impl Link {
     /// Loses each segment with probability `loss`, reproducibly.
     pub(crate) fn lossy(mut self, loss: f64, seed: u64) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
-        self.fate = Box::new(move |_, _| {
-            if rng.random_bool(loss) {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
-        });
+        self.fate = Box::new(move |_, _| Fate::Drop.when(rng.random_bool(loss)));
         self
     }
 

@@ -8,53 +8,23 @@ use ebb_wire::EbbFlags;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::testing::{self, MODES, SYMBOL, any_time, carries_payload, params_of};
 use super::*;
-use crate::record::{FlowRecord, GroupSummary, Role, Status};
-use crate::testing::{Fate, Network, PortParams, address};
-use crate::{DscpParams, HostConfig};
+use crate::record::{GroupSummary, Status};
+use crate::testing::{Fate, Network, address};
 
-const SYMBOL: u64 = 1432;
-const MODES: [Mode; 4] = [Mode::ConstantRate, Mode::Push, Mode::Pull, Mode::Hybrid];
 const POLICIES: [Stragglers; 3] = [Stragglers::Wait, Stragglers::Drop, Stragglers::Unsubscribe];
 
 fn network_of(hosts: usize, mode: Mode, stragglers: Stragglers) -> Network {
-    let port = PortParams {
-        data_dscp: DscpParams::default().scavenger,
-        data_packets: 50,
-        trimming: false,
-        ..PortParams::default()
+    let params = TreviParams {
+        stragglers,
+        ..params_of(mode, 500_000_000)
     };
-    Network::new(hosts, port, move |config: HostConfig| {
-        let params = TreviParams {
-            mode,
-            stragglers,
-            rate_bps: 500_000_000,
-            block_symbols: 500,
-            ..TreviParams::default()
-        };
-        TreviHost::new(config, params)
-    })
+    testing::network_of(hosts, params)
 }
 
 fn network(hosts: usize, mode: Mode) -> Network {
     network_of(hosts, mode, Stragglers::default())
-}
-
-fn carries_payload(header: &EbbHeader) -> bool {
-    header.packet_type == PacketType::Coded && !header.flags.contains(EbbFlags::TRIMMED)
-}
-
-/// The record of the group's flow at its sender.
-fn of_group(net: &Network) -> FlowRecord {
-    let mut records = net.records.iter().map(|(_, _, r)| r);
-    records.find(|r| r.group.is_some()).unwrap().clone()
-}
-
-/// Records of the receivers; all of them have the right bytes.
-fn of_receivers(net: &Network, receivers: std::ops::Range<usize>) -> Vec<FlowRecord> {
-    receivers
-        .map(|host| net.finished(Role::Receiver, 0, host))
-        .collect()
 }
 
 fn assert_all_is_forgotten(net: &mut Network, hosts: usize) {
@@ -68,7 +38,7 @@ fn a_symbol_is_sent_once_for_all_receivers() {
             let mut net = network(4, mode);
             net.send_to_all(packets * SYMBOL - 5);
             net.run();
-            let sent = of_group(&net);
+            let sent = net.group_record();
             assert_eq!(sent.status, Status::Finished, "{mode:?}");
             assert_eq!(sent.group.unwrap().receivers_finished, 3);
             let blocks = packets.div_ceil(500);
@@ -85,7 +55,7 @@ fn a_symbol_is_sent_once_for_all_receivers() {
                 count <= most,
                 "{mode:?}, {packets}: {count}, at most {most}"
             );
-            of_receivers(&net, 1..4);
+            net.receivers(1..4);
             assert_all_is_forgotten(&mut net, 4);
             assert_eq!(net.records.len(), 4, "{mode:?}");
         }
@@ -122,11 +92,11 @@ fn the_slowest_receiver_sets_the_pace_of_requests() {
         let mut rng = SmallRng::seed_from_u64(1);
         net.fate_to = Box::new(move |host, header| {
             let lost = host == 3 && carries_payload(header) && rng.random_range(0..3) == 0;
-            if lost { Fate::Drop } else { Fate::Pass }
+            Fate::Drop.when(lost)
         });
         net.send_to_all(2_000_000);
         net.run();
-        let others = of_receivers(&net, 1..3);
+        let others = net.receivers(1..3);
         others.iter().map(|r| r.duration_ns).max().unwrap()
     };
     let (held_back, free) = (time(Stragglers::Wait), time(Stragglers::Unsubscribe));
@@ -148,12 +118,11 @@ fn any_mixture_of_loss_duplicates_and_reordering_gives_all_the_same_bytes() {
                 12..35 => Fate::Late(Duration::from_micros(rng.random_range(1..300))),
                 _ => Fate::Pass,
             });
-            let mut rng = SmallRng::seed_from_u64(seed);
-            net.job_takes = Box::new(move |_| Duration::from_micros(rng.random_range(0..3000)));
+            net.job_takes = any_time(seed);
             net.send_to_all(1100 * SYMBOL + seed);
             net.run();
-            of_receivers(&net, 1..4);
-            let status = of_group(&net).status;
+            net.receivers(1..4);
+            let status = net.group_record().status;
             assert_eq!(status, Status::Finished, "{mode:?}, seed {seed}");
             assert_eq!(
                 net.delivered.len(),
@@ -181,8 +150,8 @@ fn a_lost_stop_of_one_receiver_is_repeated_and_the_others_answer_no_symbols() {
         });
         net.send_to_all(200 * SYMBOL);
         net.run();
-        of_receivers(&net, 1..4);
-        assert_eq!(of_group(&net).status, Status::Finished, "{mode:?}");
+        net.receivers(1..4);
+        assert_eq!(net.group_record().status, Status::Finished, "{mode:?}");
         assert_all_is_forgotten(&mut net, 4);
         let stops = net
             .log
@@ -202,7 +171,7 @@ fn a_dead_replica_is_tolerated() {
             net.unplug(3);
             net.send_to_all(1200 * SYMBOL);
             net.run();
-            let received = of_receivers(&net, 1..3);
+            let received = net.receivers(1..3);
             let slowest = received.iter().map(|r| r.duration_ns).max().unwrap();
             // In hybrid mode requests are answered at once.
             let waits = policy == Stragglers::Wait && mode != Mode::Hybrid;
@@ -212,7 +181,7 @@ fn a_dead_replica_is_tolerated() {
             } else {
                 assert!(slowest < 120_000_000, "{mode:?}, {policy:?}: {slowest}");
             }
-            let sent = of_group(&net);
+            let sent = net.group_record();
             let summary = sent.group.unwrap();
             assert_eq!(summary.receivers_finished, 2, "{mode:?}, {policy:?}");
             match policy {
@@ -256,8 +225,8 @@ fn who_dies_in_the_last_block_is_a_straggler(
         die(&mut net);
         net.run();
         let gone = dead.len();
-        of_receivers(&net, 1..5 - gone);
-        let sent = of_group(&net);
+        net.receivers(1..5 - gone);
+        let sent = net.group_record();
         assert_eq!(sent.status, Status::Finished, "{mode:?}");
         let summary = GroupSummary {
             receivers: 4,
@@ -305,13 +274,13 @@ fn one_that_is_slow_in_the_last_block_finishes_alone() {
         let mut rng = SmallRng::seed_from_u64(5);
         net.fate_to = Box::new(move |host, header| {
             let lost = host == 3 && carries_payload(header) && rng.random_range(0..100) < 90;
-            if lost { Fate::Drop } else { Fate::Pass }
+            Fate::Drop.when(lost)
         });
         net.send_to_all(400 * SYMBOL);
         net.run();
-        let received = of_receivers(&net, 1..4);
+        let received = net.receivers(1..4);
         let others = received[..2].iter().map(|r| r.duration_ns).max().unwrap();
-        let sent = of_group(&net);
+        let sent = net.group_record();
         assert_eq!(sent.status, Status::Finished, "{mode:?}");
         assert_eq!(sent.group.unwrap().receivers_detached, 1, "{mode:?}");
         // The time for which the others wait, and a packet's way.
@@ -341,7 +310,7 @@ fn one_that_checks_what_it_has_is_no_straggler_while_it_answers() {
                 net.tell(3, |transport, now| transport.confirm(now, flow));
             }
             net.run();
-            let sent = of_group(&net);
+            let sent = net.group_record();
             assert_eq!(sent.status, Status::Finished, "{mode:?}");
             let ends = sent
                 .group
@@ -402,12 +371,12 @@ fn a_straggler_is_detached_and_finishes_alone() {
             copies += u32::from(host == 3 && carries_payload(header));
             // Packets to it alone pass.
             let lost = host == 3 && copies > 150 && header.flags.contains(EbbFlags::MULTICAST);
-            if lost { Fate::Drop } else { Fate::Pass }
+            Fate::Drop.when(lost)
         });
         net.send_to_all(3000 * SYMBOL);
         net.run();
-        of_receivers(&net, 1..4);
-        let sent = of_group(&net);
+        net.receivers(1..4);
+        let sent = net.group_record();
         assert_eq!(sent.status, Status::Finished, "{mode:?}");
         let summary = GroupSummary {
             receivers: 3,
@@ -438,17 +407,17 @@ fn who_is_late_is_left_if_it_is_to_unsubscribe() {
         let mut rng = SmallRng::seed_from_u64(3);
         net.fate_to = Box::new(move |host, header| {
             let lost = host == 3 && carries_payload(header) && rng.random_range(0..100) < 95;
-            if lost { Fate::Drop } else { Fate::Pass }
+            Fate::Drop.when(lost)
         });
         net.send_to_all(packets * SYMBOL);
         net.run();
-        let received = of_receivers(&net, 1..3);
+        let received = net.receivers(1..3);
         let slowest = received.iter().map(|r| r.duration_ns).max().unwrap();
         assert!(
             slowest < most_ms * 1_000_000,
             "{mode:?}, {packets}: {slowest}"
         );
-        let sent = of_group(&net);
+        let sent = net.group_record();
         let summary = GroupSummary {
             receivers: 3,
             receivers_finished: 2,
@@ -488,7 +457,7 @@ fn a_receiver_that_refuses_leaves_and_the_others_go_on() {
             net.tell(host, |transport, now| transport.confirm(now, flow));
         }
         net.run();
-        let sent = of_group(&net);
+        let sent = net.group_record();
         let refused = address(2).to_string();
         let why = format!("{:?}", sent.status);
         assert!(
@@ -513,7 +482,7 @@ fn a_paused_receiver_holds_the_group_for_the_timeout_and_finishes_later() {
         assert!(done.contains(&1) && done.contains(&3), "{mode:?}: {done:?}");
         net.tell(2, |transport, now| transport.set_paused(now, flow, false));
         net.run();
-        of_receivers(&net, 1..4);
+        net.receivers(1..4);
         assert_all_is_forgotten(&mut net, 4);
     }
 }

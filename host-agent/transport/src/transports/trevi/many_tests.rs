@@ -3,42 +3,16 @@
 use std::collections::BTreeSet;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Ecn, Ipv4Header};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::testing::*;
 use super::*;
 use crate::record::{FlowRecord, Role, Status};
-use crate::testing::{Fate, Network, PORT, PortParams, SESSION, address};
-use crate::{DscpParams, HostConfig};
-
-const SYMBOL: u64 = 1432;
-const MODES: [Mode; 4] = [Mode::ConstantRate, Mode::Push, Mode::Pull, Mode::Hybrid];
+use crate::testing::{Fate, Network, PORT, SESSION, address, ebb_packet};
 
 fn network(hosts: usize, mode: Mode) -> Network {
-    let port = PortParams {
-        data_dscp: DscpParams::default().scavenger,
-        data_packets: 50,
-        trimming: false,
-        ..PortParams::default()
-    };
-    Network::new(hosts, port, move |config: HostConfig| {
-        let params = TreviParams {
-            mode,
-            rate_bps: 300_000_000,
-            block_symbols: 500,
-            ..TreviParams::default()
-        };
-        TreviHost::new(config, params)
-    })
-}
-
-fn carries_payload(header: &EbbHeader) -> bool {
-    header.packet_type == PacketType::Coded && !header.flags.contains(EbbFlags::TRIMMED)
-}
-
-fn is_last_stop(header: &EbbHeader) -> bool {
-    header.packet_type == PacketType::Stop && header.flags.contains(EbbFlags::FIN)
+    network_of(hosts, params_of(mode, 300_000_000))
 }
 
 /// The one record at the receiver, with the right bytes.
@@ -113,7 +87,7 @@ fn a_slow_sender_slows_nobody() {
     let mut rng = SmallRng::seed_from_u64(5);
     net.fate = Box::new(move |_, header| {
         let lost = carries_payload(header) && header.sender == 1 && rng.random_range(0..100) < 90;
-        if lost { Fate::Drop } else { Fate::Pass }
+        Fate::Drop.when(lost)
     });
     net.fetch(0, &[1, 2, 3], 2000 * SYMBOL);
     net.run();
@@ -225,16 +199,8 @@ fn symbols_that_come_after_their_requests_expired_are_used() {
 fn any_mixture_of_loss_duplicates_and_reordering_ends_well() {
     for mode in MODES {
         for seed in 0..u64::from(ebb_testkit::cases(3)) {
-            let mut rng = SmallRng::seed_from_u64(seed);
             let mut net = network(4, mode);
-            net.fate = Box::new(move |_, _| match rng.random_range(0..100) {
-                0..10 => Fate::Drop,
-                10..15 => Fate::Duplicate,
-                15..40 => Fate::Late(Duration::from_micros(rng.random_range(1..300))),
-                _ => Fate::Pass,
-            });
-            let mut rng = SmallRng::seed_from_u64(seed);
-            net.job_takes = Box::new(move |_| Duration::from_micros(rng.random_range(0..3000)));
+            disturb(&mut net, seed);
             net.fetch(0, &[1, 2, 3], 1100 * SYMBOL + seed);
             net.run();
             received(&net);
@@ -287,10 +253,13 @@ fn packets_of_other_places_are_refused() {
             symbol: 0xabcdef,
             ..good
         };
-        let mut packet = Vec::new();
-        Ipv4Header::new(address(1), address(0), Protocol::EBB, 8, Ecn::NotEct)
-            .emit(EbbHeader::BYTES + SYMBOL as usize, &mut packet);
-        header.emit(&vec![7; SYMBOL as usize], &mut packet);
+        let packet = ebb_packet(
+            address(1),
+            address(0),
+            8,
+            &header,
+            &vec![7; SYMBOL as usize],
+        );
         net.inject(0, &packet);
     }
     net.run();

@@ -22,6 +22,8 @@ mod many_tests;
 #[cfg(test)]
 mod pull_tests;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 use ebb_units::Duration;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::receiver_driven::{Section, SessionParams};
+use crate::receiver_driven::{Section, session_section};
 
 /// Requests that may be pending at most: what a sender remembers.
 pub(super) const MAX_REQUESTS: u32 = 1024;
@@ -144,19 +144,7 @@ impl Default for TreviParams {
     }
 }
 
-impl Section for TreviParams {
-    fn session(&self) -> SessionParams {
-        SessionParams {
-            rto_ns: self.rto_ns,
-            max_rto_ns: self.max_rto_ns,
-            max_retries: self.max_retries,
-            give_up_ns: self.give_up_ns,
-            linger_ns: self.linger_ns,
-            max_flows: self.max_flows,
-            max_flows_per_peer: self.max_flows_per_peer,
-        }
-    }
-}
+session_section!(TreviParams);
 
 impl TreviParams {
     /// Larger blocks would make decoding slow and a peer's claim on our memory large.

@@ -3,40 +3,21 @@
 use std::collections::BTreeSet;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Ecn, Ipv4Header};
+use ebb_wire::EbbFlags;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::blocks::{Blocks, with_overhead};
 use super::receiver::Receiver;
+use super::testing::*;
 use super::*;
+use crate::FlowId;
 use crate::receiver_driven::{ReceiverSession, StreamShape};
 use crate::record::FlowRecord;
-use crate::testing::{Fate, Network, PORT, PortParams, address};
-use crate::{DscpParams, FlowId, HostConfig};
-
-const SYMBOL: u64 = 1432;
+use crate::testing::{Fate, Network, PORT, address, ebb_packet};
 
 fn network(mode: Mode, hosts: usize) -> Network {
-    let params = TreviParams {
-        mode,
-        rate_bps: 500_000_000,
-        block_symbols: 500,
-        ..TreviParams::default()
-    };
-    let port = PortParams {
-        data_dscp: DscpParams::default().scavenger,
-        data_packets: 50,
-        trimming: false,
-        ..PortParams::default()
-    };
-    Network::new(hosts, port, move |config: HostConfig| {
-        TreviHost::new(config, params)
-    })
-}
-
-fn carries_payload(header: &EbbHeader) -> bool {
-    header.packet_type == PacketType::Coded && !header.flags.contains(EbbFlags::TRIMMED)
+    network_of(hosts, params_of(mode, 500_000_000))
 }
 
 fn asks_for_a_symbol(header: &EbbHeader) -> bool {
@@ -113,11 +94,7 @@ fn losses_are_asked_for_anew() {
         let mut net = network(mode, 2);
         let mut rng = SmallRng::seed_from_u64(lost);
         net.fate = Box::new(move |_, header| {
-            if carries_payload(header) && rng.random_range(0..100) < lost {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
+            Fate::Drop.when(carries_payload(header) && rng.random_range(0..100) < lost)
         });
         net.send(0, 1, 1000 * SYMBOL);
         net.run();
@@ -222,17 +199,8 @@ fn any_mixture_of_loss_duplicates_and_reordering_ends_well() {
     for (seed, mode) in (0..u64::from(ebb_testkit::cases(12)))
         .zip([Mode::Pull, Mode::Hybrid, Mode::Push].into_iter().cycle())
     {
-        let mut rng = SmallRng::seed_from_u64(seed);
         let mut net = network(mode, 2);
-        net.fate = Box::new(move |_, _| match rng.random_range(0..100) {
-            0..10 => Fate::Drop,
-            10..15 => Fate::Duplicate,
-            15..40 => Fate::Late(Duration::from_micros(rng.random_range(1..300))),
-            _ => Fate::Pass,
-        });
-        // Coding takes its time.
-        let mut rng = SmallRng::seed_from_u64(seed);
-        net.job_takes = Box::new(move |_| Duration::from_micros(rng.random_range(0..3000)));
+        disturb(&mut net, seed);
         net.send(0, 1, 1100 * SYMBOL + seed);
         net.run();
         net.pair(0, 1);
@@ -304,10 +272,7 @@ fn a_stranger_is_asked_for_no_more_than_a_window() {
             payload_bytes: SYMBOL as u16,
             ..EbbHeader::new(PacketType::Coded, 4000, PORT)
         };
-        let mut packet = Vec::new();
-        Ipv4Header::new(address(0), address(1), Protocol::EBB, 46, Ecn::NotEct)
-            .emit(EbbHeader::BYTES, &mut packet);
-        header.emit(&[], &mut packet);
+        let packet = ebb_packet(address(0), address(1), 46, &header, &[]);
         net.inject(1, &packet);
         net.run();
         // A request, ten for symbols and as many again for lost ones, eight questions, a reset.
@@ -329,14 +294,11 @@ fn forged_requests_are_bounded() {
         .unwrap();
     let asked = *asked;
     for label in 1..5000 {
-        let mut packet = Vec::new();
-        Ipv4Header::new(address(1), address(0), Protocol::EBB, 46, Ecn::NotEct)
-            .emit(EbbHeader::BYTES, &mut packet);
-        EbbHeader {
+        let request = EbbHeader {
             pull: label,
             ..asked
-        }
-        .emit(&[], &mut packet);
+        };
+        let packet = ebb_packet(address(1), address(0), 46, &request, &[]);
         net.inject(0, &packet);
     }
     net.run();

@@ -1,51 +1,26 @@
 //! Transfers at a constant rate: what they cost, what stops them, and what losses do.
 
-use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Ecn, Ipv4Header};
+use ebb_units::Instant;
+use ebb_wire::{EbbFlags, Ipv4Header};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::testing::*;
 use super::*;
 use crate::DscpParams;
-use crate::HostConfig;
 use crate::code::{BlockShape, Code, Lt};
 use crate::record::{Role, Status};
-use crate::testing::{Fate, Network, PORT, PortParams, address};
+use crate::testing::{Fate, Network, PORT, address, ebb_packet};
 
-const SYMBOL: u64 = 1432;
 /// A full packet every 24 us, on links of twice as much.
 const RATE: u64 = 500_000_000;
 
 fn params() -> TreviParams {
-    TreviParams {
-        rate_bps: RATE,
-        block_symbols: 500,
-        ..TreviParams::default()
-    }
-}
-
-fn network_of(hosts: usize, params: TreviParams) -> Network {
-    let port = PortParams {
-        data_dscp: DscpParams::default().scavenger,
-        data_packets: 50,
-        trimming: false,
-        ..PortParams::default()
-    };
-    Network::new(hosts, port, move |config: HostConfig| {
-        TreviHost::new(config, params)
-    })
+    params_of(Mode::default(), RATE)
 }
 
 fn network(hosts: usize) -> Network {
     network_of(hosts, params())
-}
-
-fn carries_payload(header: &EbbHeader) -> bool {
-    header.packet_type == PacketType::Coded && !header.flags.contains(EbbFlags::TRIMMED)
-}
-
-fn is_last_stop(header: &EbbHeader) -> bool {
-    header.packet_type == PacketType::Stop && header.flags.contains(EbbFlags::FIN)
 }
 
 /// A round trip of the network in symbols, and one more.
@@ -123,11 +98,7 @@ fn losses_cost_what_was_lost() {
         let mut net = network(2);
         let mut rng = SmallRng::seed_from_u64(lost);
         net.fate = Box::new(move |_, header| {
-            if carries_payload(header) && rng.random_range(0..100) < lost {
-                Fate::Drop
-            } else {
-                Fate::Pass
-            }
+            Fate::Drop.when(carries_payload(header) && rng.random_range(0..100) < lost)
         });
         net.send(0, 1, 1000 * SYMBOL);
         net.run();
@@ -206,11 +177,7 @@ fn starvation_is_waited_for() {
     net.fate = Box::new(move |_, header| {
         sent += u64::from(carries_payload(header));
         // 20,000 symbols at 24 us and more: half a second.
-        if carries_payload(header) && (50..20_050).contains(&sent) {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
+        Fate::Drop.when(carries_payload(header) && (50..20_050).contains(&sent))
     });
     net.send(0, 1, 400 * SYMBOL);
     net.run();
@@ -303,17 +270,8 @@ fn a_push_goes_on_at_the_rate_of_the_link() {
 #[test]
 fn any_mixture_of_loss_duplicates_and_reordering_ends_well() {
     for seed in 0..u64::from(ebb_testkit::cases(10)) {
-        let mut rng = SmallRng::seed_from_u64(seed);
         let mut net = network(2);
-        net.fate = Box::new(move |_, _| match rng.random_range(0..100) {
-            0..10 => Fate::Drop,
-            10..15 => Fate::Duplicate,
-            15..40 => Fate::Late(Duration::from_micros(rng.random_range(1..300))),
-            _ => Fate::Pass,
-        });
-        // Coding takes its time.
-        let mut rng = SmallRng::seed_from_u64(seed);
-        net.job_takes = Box::new(move |_| Duration::from_micros(rng.random_range(0..3000)));
+        disturb(&mut net, seed);
         net.send(0, 1, 1100 * SYMBOL + seed);
         net.run();
         net.pair(0, 1);
@@ -442,11 +400,8 @@ fn forged_symbols_end_the_flow() {
         }
         injected += 1;
         header.symbol = number;
-        let mut packet = Vec::new();
         let from = address(0);
-        Ipv4Header::new(from, address(1), Protocol::EBB, 8, Ecn::NotEct)
-            .emit(EbbHeader::BYTES + SYMBOL as usize, &mut packet);
-        header.emit(&vec![7; SYMBOL as usize], &mut packet);
+        let packet = ebb_packet(from, address(1), 8, &header, &vec![7; SYMBOL as usize]);
         net.inject(1, &packet);
         if !net.records.is_empty() {
             break;

@@ -85,7 +85,7 @@ fn control_packets_go_again_at_once() {
 fn a_dropped_packet_goes_again_a_round_trip_later_and_the_window_halves() {
     for scatter in [true, false] {
         let mut net = network(scatter);
-        net.forward.fate = Box::new(|n, _| if n == 40 { Fate::Drop } else { Fate::Pass });
+        net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 40));
         net.transfer(500_000);
         net.run_and_check();
         let sender = left(&net);
@@ -178,7 +178,7 @@ fn notifications_that_are_lost_leave_it_to_the_timer() {
 fn under_flow_hashing_duplicate_acks_find_what_was_not_told() {
     let mut net = network(false);
     net.tells_after = None;
-    net.forward.fate = Box::new(|n, _| if n == 40 { Fate::Drop } else { Fate::Pass });
+    net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 40));
     net.transfer(500_000);
     net.run_and_check();
     let sender = left(&net);

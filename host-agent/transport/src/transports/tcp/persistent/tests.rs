@@ -548,11 +548,7 @@ proptest! {
                 Fate::Drop
             } else if fates.random_bool(late) {
                 Fate::Late(Duration::from_micros(fates.random_range(0..400)))
-            } else if fates.random_bool(0.05) {
-                Fate::Duplicate
-            } else {
-                Fate::Pass
-            }
+            } else { Fate::Duplicate.when(fates.random_bool(0.05)) }
         });
         let mut sent: [Vec<(u64, u64, FlowId)>; 2] = Default::default();
         for object in 0..16 {
