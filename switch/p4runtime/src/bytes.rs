@@ -23,6 +23,11 @@ pub fn canonical(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
     Ok(value.to_vec())
 }
 
+/// The number that up to 16 bytes are; of more, the last 16 count.
+pub fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b))
+}
+
 /// The value without leading zero bytes; zero keeps one.
 pub fn strip(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|b| **b == 0).count();
@@ -130,7 +135,7 @@ pub fn to_u64(bytes: &[u8]) -> Option<u64> {
     if bytes.len() > 8 {
         return None;
     }
-    Some(bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
+    Some(number(bytes) as u64)
 }
 
 /// `0x0a000001`, for messages.

@@ -325,8 +325,8 @@ fn index(field: Fixed) -> Value {
 
 /// A number that the constructor is given; 0 without it.
 fn number(object: &Object, argument: &str) -> i64 {
-    let found = object.args.iter().find(|(name, _)| name == argument);
-    found.and_then(|(_, e)| e.as_int()?.to_i64()).unwrap_or(0)
+    let given = object.arg(argument);
+    given.and_then(|e| e.as_int()?.to_i64()).unwrap_or(0)
 }
 
 /// A member of a register's cells.

@@ -145,8 +145,7 @@ impl Backend<'_> {
             ("Register", "write", [cell, value]) => self.write_register(array, cell, value, span),
             ("Random", "read", []) => {
                 let Some(result) = result else { return };
-                let bound = |name: &str| object.args.iter().find(|(n, _)| n == name);
-                let (Some((_, min)), Some((_, max))) = (bound("min"), bound("max")) else {
+                let (Some(min), Some(max)) = (object.arg("min"), object.arg("max")) else {
                     return;
                 };
                 let parameters = [result, min, max].map(|e| self.argument(e));
@@ -266,9 +265,7 @@ impl Backend<'_> {
 
 /// The switch's name of the algorithm that an object is constructed with; none of those that it has not.
 fn psa_algorithm(backend: &Backend<'_>, object: usize, argument: &str) -> Option<&'static str> {
-    let args = &backend.flat.objects[object].args;
-    let (_, algorithm) = args.iter().find(|(name, _)| name == argument)?;
-    algorithm_named(algorithm)
+    algorithm_named(backend.flat.objects[object].arg(argument)?)
 }
 
 /// The switch's name of a member of `PSA_HashAlgorithm_t`.

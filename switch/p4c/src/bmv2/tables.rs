@@ -103,13 +103,12 @@ impl Pipeline<'_, '_> {
             return json::TableKind::Simple;
         };
         let object = &self.backend.flat.objects[index];
-        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+        let arg = |name: &str| object.arg(name);
         let is_selector = matches!(&*object.extern_name, "action_selector" | "ActionSelector");
         // TNA's selectors are made of a profile and a hash.
         let profile = self.backend.flat.profile(index);
         let object = &self.backend.flat.objects[profile];
-        let size = object.args.iter().find(|(name, _)| name == "size");
-        let max_size = size.and_then(|(_, size)| size.as_number());
+        let max_size = object.arg("size").and_then(Expr::as_number);
         let algorithm = match arg("hash").map(|hash| &hash.kind) {
             Some(ExprKind::Instance(hash)) => self.backend.hash_algorithm(*hash),
             _ if self.backend.flat.psa.is_some() && is_selector => {

@@ -158,6 +158,14 @@ pub struct Object {
     pub declared: bool,
 }
 
+impl Object {
+    /// A constructor argument by the name of its parameter. None: it is not given.
+    pub fn arg(&self, parameter: &str) -> Option<&Expr> {
+        let found = self.args.iter().find(|(name, _)| name == parameter);
+        found.map(|(_, value)| value)
+    }
+}
+
 /// An action of one instance of its control.
 #[derive(Debug)]
 pub struct FlatAction {
@@ -191,9 +199,8 @@ pub struct ActionParam {
 impl Flat {
     /// The action profile of what a table has as its implementation: of TNA's selectors, the one that they are made of.
     pub fn profile(&self, implementation: usize) -> usize {
-        let args = &self.objects[implementation].args;
-        let profile = args.iter().find(|(name, _)| name == "action_profile");
-        match profile.map(|(_, arg)| &arg.kind) {
+        let profile = self.objects[implementation].arg("action_profile");
+        match profile.map(|arg| &arg.kind) {
             Some(ExprKind::Instance(index)) => *index,
             _ => implementation,
         }

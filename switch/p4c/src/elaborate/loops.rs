@@ -142,7 +142,8 @@ impl Elaborator<'_> {
             let name = &self.flat.tables[table].name;
             let message = format!("table `{name}` is applied in a loop");
             let help = "BMv2 applies a table at most once; look everything up before the loop";
-            self.error_with_help("table-in-loop", span, message, help);
+            let diagnostics = self.diagnostics;
+            diagnostics.error_with_help("table-in-loop", span, message, help);
             return;
         }
         let mut outer = Vec::new();

@@ -221,16 +221,6 @@ impl Elaborator<'_> {
         self.diagnostics.error(code, span, message);
     }
 
-    fn error_with_help(
-        &self,
-        code: &'static str,
-        span: Span,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.diagnostics.error_with_help(code, span, message, help);
-    }
-
     /// The six blocks of `V1Switch`.
     fn main(&mut self, args: &[Expr]) -> Option<()> {
         let env = Env::default();

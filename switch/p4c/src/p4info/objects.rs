@@ -18,7 +18,7 @@ use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatTable, FlatValueSet, Object};
 use crate::eval::Value;
-use crate::ir::{Annotation, Expr};
+use crate::ir::Annotation;
 use crate::types::{FieldType, StructType, Type};
 
 /// The P4Info kind of an object.
@@ -294,8 +294,7 @@ impl Builder<'_> {
 
 /// Whether an object is PSA's selector, which has members and groups; TNA's is made of a profile.
 fn is_psa_selector(object: &Object) -> bool {
-    let width = |(name, _): &(String, Expr)| name == "outputWidth";
-    object.extern_name == "ActionSelector" && object.args.iter().any(width)
+    object.extern_name == "ActionSelector" && object.arg("outputWidth").is_some()
 }
 
 /// Annotations of an action selector that say how large its groups may be.
@@ -376,8 +375,8 @@ fn size(object: &Object) -> i64 {
 
 /// The number that an argument of the constructor is; 0 if there is none.
 fn number(object: &Object, argument: &str) -> u64 {
-    let found = object.args.iter().find(|(name, _)| name == argument);
-    found.and_then(|(_, e)| e.as_int()?.to_u64()).unwrap_or(0)
+    let given = object.arg(argument);
+    given.and_then(|e| e.as_int()?.to_u64()).unwrap_or(0)
 }
 
 /// The name of an index's type, if it is a `type` of the program.

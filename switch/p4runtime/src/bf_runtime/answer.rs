@@ -61,10 +61,11 @@ pub fn entry(table: &Table, entity: Entity) -> Option<TableEntry> {
     })
 }
 
-fn without_action(fields: Vec<DataField>) -> TableData {
+/// Data that belongs to no action.
+pub fn without_action(fields: impl IntoIterator<Item = DataField>) -> TableData {
     TableData {
         action_id: 0,
-        fields,
+        fields: fields.into_iter().collect(),
     }
 }
 
@@ -198,10 +199,8 @@ fn match_data(table: &Table, entry: &p4::TableEntry) -> TableData {
             entry.idle_timeout_ns > 0 && hit.elapsed_ns >= entry.idle_timeout_ns
         });
         let state = if idle { "ENTRY_IDLE" } else { "ENTRY_ACTIVE" };
-        data.fields.push(DataField {
-            field_id: fixed::HIT_STATE,
-            value: Some(Value::StrVal(state.into())),
-        });
+        let value = Value::StrVal(state.into());
+        data.fields.push(data_field(fixed::HIT_STATE, value));
     }
     data
 }
@@ -222,19 +221,22 @@ fn action_data(table: &Table, action: &p4::Action) -> TableData {
     }
 }
 
-fn stream(field: &Field, value: &[u8]) -> DataField {
+/// A field with its value.
+pub fn data_field(field_id: u32, value: Value) -> DataField {
     DataField {
-        field_id: field.id,
-        value: Some(Value::Stream(bytes::padded(value, field.width()))),
+        field_id,
+        value: Some(value),
     }
+}
+
+/// A field whose value has as many bytes as its width takes.
+pub fn stream(field: &Field, value: &[u8]) -> DataField {
+    data_field(field.id, Value::Stream(bytes::padded(value, field.width())))
 }
 
 /// A number of 32 bits.
 fn number(field_id: u32, value: u32) -> DataField {
-    DataField {
-        field_id,
-        value: Some(Value::Stream(value.to_be_bytes().into())),
-    }
+    data_field(field_id, Value::Stream(value.to_be_bytes().into()))
 }
 
 fn group_data(table: &Table, group: &p4::ActionProfileGroup) -> TableData {
@@ -245,14 +247,11 @@ fn group_data(table: &Table, group: &p4::ActionProfileGroup) -> TableData {
         .collect();
     let active = vec![true; members.len()];
     let mut fields = vec![
-        DataField {
-            field_id: fixed::MEMBER,
-            value: Some(Value::IntArrVal(IntArray { val: members })),
-        },
-        DataField {
-            field_id: fixed::MEMBER_STATUS,
-            value: Some(Value::BoolArrVal(BoolArray { val: active })),
-        },
+        data_field(fixed::MEMBER, Value::IntArrVal(IntArray { val: members })),
+        data_field(
+            fixed::MEMBER_STATUS,
+            Value::BoolArrVal(BoolArray { val: active }),
+        ),
     ];
     if table.has(fixed::MAX_GROUP_SIZE) {
         fields.push(number(fixed::MAX_GROUP_SIZE, group.max_size.unsigned_abs()));
@@ -272,10 +271,7 @@ fn counter_fields(table: &Table, data: &p4::CounterData) -> Vec<DataField> {
 }
 
 fn long(field_id: u32, value: u64) -> DataField {
-    DataField {
-        field_id,
-        value: Some(Value::Stream(value.to_be_bytes().into())),
-    }
+    data_field(field_id, Value::Stream(value.to_be_bytes().into()))
 }
 
 /// Rates and bursts; those of no configuration are unlimited.

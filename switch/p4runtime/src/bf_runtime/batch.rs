@@ -216,11 +216,7 @@ impl Operation {
             // Registers are always those of the data plane.
             return Ok(true);
         }
-        let all = bf::TableEntry {
-            table_id: table.id,
-            ..bf::TableEntry::default()
-        };
-        let filter = with_resources(table, request::entity(table, &all)?);
+        let filter = with_resources(table, request::all_of(table)?);
         let mut found = Vec::new();
         let ended = read_part(ctx, &filter, (&mut self.0, limit), &mut found)?;
         for entity in found.into_iter().filter_map(|of| of.entity) {
@@ -370,11 +366,7 @@ fn modify(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()
 
 /// The idle timeout of an entry that is there; 0: it has none.
 fn idle_timeout_ns(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<i64> {
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let filter = request::entity(table, &without_data)?;
+    let filter = request::named(table, entry)?;
     let found = everything(ctx, &filter)?.into_iter();
     let timeouts = found.filter_map(|entity| match entity {
         Entity::TableEntry(entry) => Some(entry.idle_timeout_ns),
@@ -385,11 +377,7 @@ fn idle_timeout_ns(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> 
 
 /// The default action of the program, or the first value of a cell of an object, of all cells without a key.
 fn reset(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()> {
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let entity = match request::entity(table, &without_data)? {
+    let entity = match request::named(table, entry)? {
         Entity::CounterEntry(cell) => Entity::CounterEntry(p4::CounterEntry {
             data: Some(p4::CounterData::default()),
             ..cell
@@ -406,11 +394,7 @@ fn reset(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()>
 
 /// An entry, or all of them without a key.
 fn delete(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()> {
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let filter = request::entity(table, &without_data)?;
+    let filter = request::named(table, entry)?;
     if entry.key.is_some() {
         return change(ctx, p4::update::Type::Delete, filter);
     }
@@ -643,11 +627,7 @@ impl Reading {
         state: &State,
         limit: usize,
     ) -> Result<(Vec<bf::TableEntry>, bool)> {
-        let without_data = bf::TableEntry {
-            data: None,
-            ..self.entry.clone()
-        };
-        let filter = with_resources(table, request::entity(table, &without_data)?);
+        let filter = with_resources(table, request::named(table, &self.entry)?);
         let mut entities = Vec::new();
         let part = (&mut self.position, limit);
         let ended = read_part(ctx, &filter, part, &mut entities)?;

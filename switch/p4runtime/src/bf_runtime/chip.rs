@@ -133,7 +133,7 @@ impl Chip {
                 "key": spec.key.iter().map(|of| key_column(*of)).collect::<Vec<_>>(),
                 "data": data,
                 "supported_operations": [],
-                "attributes": spec.attributes,
+                "attributes": [],
             });
             let actions = spec.actions.iter().map(|(id, name, data)| {
                 json!({

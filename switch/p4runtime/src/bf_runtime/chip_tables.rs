@@ -42,7 +42,6 @@ const TABLES: [Spec; 11] = [
             (16, "selector_member_order", "bool", false),
         ],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$PORT",
@@ -66,7 +65,6 @@ const TABLES: [Spec; 11] = [
             (26, "$PORT_NAME", "string", false),
         ],
         actions: &[],
-        attributes: &[],
     },
     connectors::TABLE,
     Spec {
@@ -82,7 +80,6 @@ const TABLES: [Spec; 11] = [
             (36, "$OctetsTransmittedwithouterror", "uint64", false),
         ],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$pre.mgid",
@@ -99,7 +96,6 @@ const TABLES: [Spec; 11] = [
             (6, "$MULTICAST_ECMP_L1_XID", "uint16", true),
         ],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$pre.node",
@@ -113,7 +109,6 @@ const TABLES: [Spec; 11] = [
             (3, "$DEV_PORT", "uint32", true),
         ],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$pre.ecmp",
@@ -123,7 +118,6 @@ const TABLES: [Spec; 11] = [
         key: &[(1, "$MULTICAST_ECMP_ID", "uint32", false)],
         data: &[(1, "$MULTICAST_NODE_ID", "uint32", true)],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$pre.lag",
@@ -133,7 +127,6 @@ const TABLES: [Spec; 11] = [
         key: &[(1, "$MULTICAST_LAG_ID", "uint8", false)],
         data: &[(1, "$DEV_PORT", "uint32", true)],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$pre.prune",
@@ -143,7 +136,6 @@ const TABLES: [Spec; 11] = [
         key: &[(1, "$MULTICAST_L2_XID", "uint16", false)],
         data: &[(1, "$DEV_PORT", "uint32", true)],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$pre.port",
@@ -158,7 +150,6 @@ const TABLES: [Spec; 11] = [
             (4, "$COPY_TO_CPU_PORT_ENABLE", "bool", false),
         ],
         actions: &[],
-        attributes: &[],
     },
     Spec {
         name: "$mirror.cfg",
@@ -188,7 +179,6 @@ const TABLES: [Spec; 11] = [
             (23, "$max_pkt_len", "uint16", false),
         ],
         actions: &[(2, "$normal", &[])],
-        attributes: &[],
     },
 ];
 

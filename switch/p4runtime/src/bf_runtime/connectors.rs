@@ -22,7 +22,6 @@ pub const TABLE: Spec = Spec {
     ],
     data: &[(1, "$DEV_PORT", "uint32", false)],
     actions: &[],
-    attributes: &[],
 };
 
 /// Pipes of a chip.

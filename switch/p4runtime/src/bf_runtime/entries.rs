@@ -32,11 +32,7 @@ pub fn everything(ctx: &mut Context, filter: &Entity) -> Result<Vec<Entity>> {
 
 /// The entry that there is with the key of another.
 pub fn only(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<bf::TableEntry> {
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let filter = with_resources(table, request::entity(table, &without_data)?);
+    let filter = with_resources(table, request::named(table, entry)?);
     let mut found = everything(ctx, &filter)?.into_iter();
     let found = found.find_map(|entity| {
         answer::entry(table, entity).filter(|e| e.is_default_entry == entry.is_default_entry)

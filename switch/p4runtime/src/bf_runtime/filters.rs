@@ -4,7 +4,7 @@
 use ebb_pipeline::FilterId;
 use ebb_pipeline::control::FilterConfig;
 
-use super::answer::exact;
+use super::answer::{data_field, exact, without_action};
 use super::request::{self, check_fields, to_number};
 use super::schema::{Table, name};
 use super::tables::{cell_of, plain_name};
@@ -55,10 +55,7 @@ pub fn read(
             key: Some(bf::TableKey {
                 fields: key.into_iter().collect(),
             }),
-            data: Some(bf::TableData {
-                action_id: 0,
-                fields: fields(table, config),
-            }),
+            data: Some(without_action(fields(table, config))),
             ..bf::TableEntry::default()
         })
     });
@@ -246,10 +243,7 @@ fn fields(table: &Table, config: FilterConfig) -> Vec<bf::DataField> {
     };
     let known = values.into_iter().filter_map(|(name, value)| {
         let field = table.fields().find(|field| field.name == name)?;
-        Some(bf::DataField {
-            field_id: field.id,
-            value: Some(value),
-        })
+        Some(data_field(field.id, value))
     });
     known.collect()
 }

@@ -76,7 +76,6 @@ const PORT_TABLE: Spec = Spec {
         (port::REARM, "clear_port_down_enable", "bool", false),
     ],
     actions: &[],
-    attributes: &[],
 };
 
 const BUFFER_TABLE: Spec = Spec {
@@ -90,7 +89,6 @@ const BUFFER_TABLE: Spec = Spec {
     ],
     data: &[(1, "buffer", "bytes/8", true)],
     actions: &[],
-    attributes: &[],
 };
 
 /// Columns of applications that both generations have; `short` is the type of numbers of 16 bits.
@@ -141,7 +139,6 @@ const fn application_table(
         key: &[(1, "app_id", "uint32", false)],
         data,
         actions,
-        attributes: &[],
     }
 }
 
@@ -199,7 +196,6 @@ const SECOND: &[Spec] = &[
         key: &[(1, "port_mask_sel", "uint32", false)],
         data: &[(1, "mask", "bytes/72", false)],
         actions: &[],
-        attributes: &[],
     },
 ];
 
@@ -495,9 +491,7 @@ fn small(row: &Row, column: u32, most: u16) -> Result<u16> {
 /// A number of up to 128 bits.
 fn wide(row: &Row, column: u32) -> u128 {
     match row.get(&column).and_then(|field| field.value.as_ref()) {
-        Some(Value::Stream(bytes)) => bytes
-            .iter()
-            .fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
+        Some(Value::Stream(value)) => bytes::number(value),
         _ => 0,
     }
 }

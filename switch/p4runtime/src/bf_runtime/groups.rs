@@ -1,6 +1,7 @@
 //! Rules of Tofino's selectors beyond P4Runtime: a group that entries use has an active member, and clients may ask
 //! for the member that a hash selects.
 
+use super::answer::{data_field, exact, without_action};
 use super::entries::{everything, only};
 use super::request;
 use super::schema::{Kind, Schema, Table, fixed};
@@ -29,10 +30,7 @@ pub fn check_entry(
     else {
         return Ok(());
     };
-    let key = groups
-        .key
-        .first()
-        .map(|field| super::answer::exact(field, &id));
+    let key = groups.key.first().map(|field| exact(field, &id));
     let group = bf::TableEntry {
         table_id: groups.id,
         key: Some(bf::TableKey {
@@ -70,11 +68,7 @@ pub fn check_group(
         if groups_of(schema, table).is_none_or(|of| of.id != groups.id) {
             continue;
         }
-        let all = bf::TableEntry {
-            table_id: table.id,
-            ..bf::TableEntry::default()
-        };
-        let entries = everything(ctx, &request::entity(table, &all)?)?;
+        let entries = everything(ctx, &request::all_of(table)?)?;
         let uses = |entity: &Entity| match entity {
             Entity::TableEntry(entry) => entry.action.as_ref().is_some_and(|action| {
                 action.r#type == Some(Type::ActionProfileGroupId(group.group_id))
@@ -151,17 +145,13 @@ pub fn selected_member(
         EntityError::not_found(format!("group {group} of {name} has no active member"))
     })?;
     let member = u64::from(request::swapped_id(member)).to_be_bytes();
-    let fields = table.fields().map(|field| bf::DataField {
-        field_id: field.id,
-        value: Some(Value::Stream(member.into())),
-    });
+    let fields = table
+        .fields()
+        .map(|field| data_field(field.id, Value::Stream(member.into())));
     Ok(bf::TableEntry {
         table_id: table.id,
         key: Some(key.clone()),
-        data: Some(bf::TableData {
-            action_id: 0,
-            fields: fields.collect(),
-        }),
+        data: Some(without_action(fields)),
         ..bf::TableEntry::default()
     })
 }

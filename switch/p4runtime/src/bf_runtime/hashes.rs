@@ -3,9 +3,11 @@
 
 use ebb_pipeline::{HashConfig, HashFunction, HashId, HashSlice};
 
+use super::answer::{data_field, without_action};
 use super::request::{self, check_fields, to_number};
 use super::schema::{Action, Kind, Table};
 use super::tables::plain_name;
+use crate::bytes;
 use crate::entities::Context;
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
@@ -210,13 +212,6 @@ pub fn read(ctx: &Context, table: &Table) -> Result<bf::TableEntry> {
     })
 }
 
-fn field(field_id: u32, value: Value) -> bf::DataField {
-    bf::DataField {
-        field_id,
-        value: Some(value),
-    }
-}
-
 fn whole(number: u64) -> Value {
     Value::Stream(number.to_be_bytes().into())
 }
@@ -245,9 +240,9 @@ fn shown_slices(
         let container: Vec<Container> = own
             .map(|slice| Container {
                 val: vec![
-                    field(id::START_BIT, whole(slice.start_bit.into())),
-                    field(id::LENGTH, whole(slice.bits.into())),
-                    field(id::ORDER, whole(slice.order)),
+                    data_field(id::START_BIT, whole(slice.start_bit.into())),
+                    data_field(id::LENGTH, whole(slice.bits.into())),
+                    data_field(id::ORDER, whole(slice.order)),
                 ],
             })
             .collect();
@@ -255,7 +250,7 @@ fn shown_slices(
         slices
             .iter()
             .any(|slice| slice.field == place)
-            .then(|| field(of.id, list))
+            .then(|| data_field(of.id, list))
     });
     shown.collect()
 }
@@ -264,10 +259,10 @@ fn shown_slices(
 fn shown_algorithm(table: &Table, config: &HashConfig) -> Result<(u32, Vec<bf::DataField>)> {
     let small = |number: u32| Value::Stream(number.to_be_bytes().into());
     let mut fields = vec![
-        field(id::ROTATE, small(config.rotate)),
-        field(id::SEED, small(0)),
-        field(id::MSB, Value::BoolVal(false)),
-        field(id::EXTEND, Value::BoolVal(config.extend)),
+        data_field(id::ROTATE, small(config.rotate)),
+        data_field(id::SEED, small(0)),
+        data_field(id::MSB, Value::BoolVal(false)),
+        data_field(id::EXTEND, Value::BoolVal(config.extend)),
     ];
     let Some(function) = config.function else {
         return Ok((0, fields));
@@ -304,7 +299,7 @@ fn shown_algorithm(table: &Table, config: &HashConfig) -> Result<(u32, Vec<bf::D
     let action = table.action(action_id)?;
     for (name, value) in values {
         let of = action.data.iter().find(|of| of.name == name);
-        fields.extend(of.map(|of| field(of.id, value)));
+        fields.extend(of.map(|of| data_field(of.id, value)));
     }
     Ok((action_id, fields))
 }
@@ -334,14 +329,11 @@ pub fn compute(ctx: &Context, table: &Table, entry: &bf::TableEntry) -> Result<b
     let made = made.to_be_bytes()[8 - bytes..].to_vec();
     let result = table
         .fields()
-        .map(|of| field(of.id, Value::Stream(made.clone())));
+        .map(|of| data_field(of.id, Value::Stream(made.clone())));
     Ok(bf::TableEntry {
         table_id: table.id,
         key: Some(key),
-        data: Some(bf::TableData {
-            action_id: 0,
-            fields: result.collect(),
-        }),
+        data: Some(without_action(result)),
         ..bf::TableEntry::default()
     })
 }
@@ -350,10 +342,7 @@ pub fn compute(ctx: &Context, table: &Table, entry: &bf::TableEntry) -> Result<b
 fn value_of(bytes: &[u8], bits: u32, name: &str) -> Result<u128> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let digits = &bytes[zeros..];
-    let value = digits
-        .iter()
-        .take(16)
-        .fold(0, |n, byte| n << 8 | u128::from(*byte));
+    let value = bytes::number(digits);
     if digits.len() > 16 || (bits < 128 && value >> bits != 0) {
         return Err(EntityError::out_of_range(format!("{name} has {bits} bits")));
     }

@@ -13,15 +13,13 @@ use tokio::time::MissedTickBehavior;
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 
-use super::answer::match_key;
+use super::answer::{match_key, stream, without_action};
 use super::schema::{Digest, Schema};
 use super::state::State;
-use crate::bytes;
 use crate::entities;
 use crate::lock::lock;
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::SetForwardingPipelineConfigResponseType as Step;
-use crate::proto::bf_runtime::data_field::Value;
 use crate::proto::bf_runtime::idle_timeout_notification::NotificationType;
 use crate::proto::bf_runtime::stream_message_request::Update as Asked;
 use crate::proto::bf_runtime::stream_message_response::Update as Told;
@@ -293,15 +291,9 @@ fn learned(digest: &Digest, data: p4::P4Data) -> bf::TableData {
             Some(Data::Bool(value)) => vec![u8::from(value)],
             _ => Vec::new(),
         };
-        bf::DataField {
-            field_id: field.id,
-            value: Some(Value::Stream(bytes::padded(&value, field.width()))),
-        }
+        stream(field, &value)
     });
-    bf::TableData {
-        action_id: 0,
-        fields: fields.collect(),
-    }
+    without_action(fields)
 }
 
 #[cfg(test)]

@@ -11,6 +11,30 @@ use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
 use crate::proto::p4::field_match::FieldMatchType;
 
+/// The entity that an entry names, without its data.
+pub fn named(table: &Table, entry: &TableEntry) -> Result<Entity> {
+    let data = None;
+    entity(
+        table,
+        &TableEntry {
+            data,
+            ..entry.clone()
+        },
+    )
+}
+
+/// The entity that selects all entries of a table.
+pub fn all_of(table: &Table) -> Result<Entity> {
+    let table_id = table.id;
+    entity(
+        table,
+        &TableEntry {
+            table_id,
+            ..TableEntry::default()
+        },
+    )
+}
+
 /// Entity of an entry, with its key, and with its data if it has some.
 pub fn entity(table: &Table, entry: &TableEntry) -> Result<Entity> {
     let key = entry.key.as_ref();
@@ -283,9 +307,7 @@ pub fn takes_away(entry: &TableEntry) -> bool {
 /// A number of up to 64 bits.
 pub fn to_number(value: &[u8]) -> Result<u64> {
     let value = bytes::canonical(or_zero(value), 64)?;
-    Ok(value
-        .iter()
-        .fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    Ok(bytes::number(&value) as u64)
 }
 
 /// A data field, if it is there.

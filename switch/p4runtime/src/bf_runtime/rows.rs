@@ -28,7 +28,6 @@ pub struct Spec {
     pub data: &'static [Column],
     /// The actions that rows may have.
     pub actions: &'static [Action],
-    pub attributes: &'static [&'static str],
 }
 
 /// The fields of a row by number.

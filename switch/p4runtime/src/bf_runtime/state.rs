@@ -368,11 +368,7 @@ fn is_single(mode: bf::Mode) -> bool {
 
 /// The key of a written entry as reads give it; none: the default entry.
 pub fn canonical_key(table: &Table, entry: &bf::TableEntry) -> Result<Option<bf::TableKey>> {
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let entity = request::entity(table, &without_data)?;
+    let entity = request::named(table, entry)?;
     Ok(answer::entry(table, entity).and_then(|entry| entry.key))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{exact, match_type};
+use super::answer::{data_field, exact, match_type, stream, without_action};
 use super::entries::{change, only};
 use super::request::{self, check_fields, field_match, takes_away, to_number};
 use super::schema::{Field, Key, Kind, Table, fixed};
@@ -313,16 +313,10 @@ pub fn write_register_param(
 pub fn register_param(ctx: &Context, table: &Table) -> Result<bf::TableEntry> {
     let register = ctx.pipeline.register(plain_name(ctx, table))?;
     let value = ctx.pipeline.register_value(register, 0)?;
-    let fields = table.fields().map(|field| bf::DataField {
-        field_id: field.id,
-        value: Some(Value::Stream(bytes::padded(&value, field.width()))),
-    });
+    let fields = table.fields().map(|field| stream(field, &value));
     Ok(bf::TableEntry {
         table_id: table.id,
-        data: Some(bf::TableData {
-            action_id: 0,
-            fields: fields.collect(),
-        }),
+        data: Some(without_action(fields)),
         is_default_entry: true,
         ..bf::TableEntry::default()
     })
@@ -364,7 +358,7 @@ pub fn direct_register_values<'a>(
             _ => Err(EntityError::invalid("a value of bytes is expected")),
         };
         let value = value.map_err(|e| e.at(format_args!("field {}", field.name)))?;
-        found.push((field, to_wide(&value)));
+        found.push((field, bytes::number(&value)));
     }
     match found.first() {
         Some((field, _)) if entry.is_default_entry => Err(EntityError::invalid(format!(
@@ -390,7 +384,7 @@ pub fn write_direct_registers(
     };
     for (name, fields) in direct_registers(table) {
         let register = ctx.pipeline.register(name)?;
-        let mut whole = to_wide(&ctx.pipeline.register_value(register, cell)?);
+        let mut whole = bytes::number(&ctx.pipeline.register_value(register, cell)?);
         for (field, lowest) in places(&fields) {
             if let Some((_, value)) = values.iter().find(|(of, _)| of.id == field.id) {
                 let mask = u128::MAX >> (128 - field.width());
@@ -418,17 +412,11 @@ pub fn show_direct_registers(
     };
     for (name, fields) in registers {
         let register = ctx.pipeline.register(name)?;
-        let whole = to_wide(&ctx.pipeline.register_value(register, cell)?);
+        let whole = bytes::number(&ctx.pipeline.register_value(register, cell)?);
         let shown = places(&fields).map(|(field, lowest)| {
             let mask = u128::MAX >> (128 - field.width());
             let value = (whole >> lowest & mask).to_be_bytes();
-            bf::DataField {
-                field_id: field.id,
-                value: Some(Value::Stream(bytes::padded(
-                    bytes::strip(&value),
-                    field.width(),
-                ))),
-            }
+            stream(field, bytes::strip(&value))
         });
         let data = entry.data.get_or_insert_default();
         data.fields.extend(shown);
@@ -445,20 +433,9 @@ fn places<'a>(fields: &'a [&Field]) -> impl Iterator<Item = (&'a Field, usize)> 
     })
 }
 
-/// The number of up to 128 bits, the most that a cell has.
-fn to_wide(value: &[u8]) -> u128 {
-    value
-        .iter()
-        .fold(0, |sum, byte| sum << 8 | u128::from(*byte))
-}
-
 /// The cell of an entry in the direct registers and filters of its table; none: it is the default entry.
 pub fn cell_of(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<Option<u64>> {
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let Entity::TableEntry(entry) = request::entity(table, &without_data)? else {
+    let Entity::TableEntry(entry) = request::named(table, entry)? else {
         return Ok(None);
     };
     let id = entities::entry_id(ctx, &entry)?;
@@ -511,15 +488,9 @@ fn unpacked(table: &Table, packed: &[u8]) -> bf::TableData {
             let last = value.len() - 1;
             value[last - at / 8] |= bits.next().unwrap_or(0) << (at % 8);
         }
-        bf::DataField {
-            field_id: field.id,
-            value: Some(Value::Stream(value)),
-        }
+        data_field(field.id, Value::Stream(value))
     });
-    bf::TableData {
-        action_id: 0,
-        fields: fields.collect(),
-    }
+    without_action(fields)
 }
 
 /// MODIFY_INC of counts, which are added or taken off.

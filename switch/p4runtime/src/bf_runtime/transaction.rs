@@ -74,11 +74,7 @@ fn inverse(ctx: &mut Context, scope: Scope, update: &bf::Update) -> Result<Vec<p
         }
         _ => return Err(refused(&table.name)),
     }
-    let without_data = bf::TableEntry {
-        data: None,
-        ..entry.clone()
-    };
-    let entity = request::entity(table, &without_data)?;
+    let entity = request::named(table, entry)?;
     let lasts = is_fixed(table) || entry.is_default_entry;
     if entry.key.is_none() && !lasts {
         return removed(ctx, table, &entity);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ebb_pipeline::control::MeterCounts;
 
-use crate::bytes::{canonical, from_signed, strip, to_signed};
+use crate::bytes::{self, canonical, from_signed, strip, to_signed};
 use crate::entities::direct::{
     check_reset, checked_counter, checked_rates, meter_config, meter_counter_data, shown_counter,
 };
@@ -259,7 +259,7 @@ impl CellType {
         let mut whole = 0u128;
         for (part, member) in self.parts.iter().zip(&given.members) {
             let bytes = part_bytes(*part, member.data.as_ref())?;
-            let number = bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b));
+            let number = bytes::number(&bytes);
             whole = whole.checked_shl(part.0 as u32).unwrap_or(0) | number;
         }
         Ok(strip(&whole.to_be_bytes()).to_vec())
@@ -270,7 +270,7 @@ impl CellType {
         if !self.is_struct {
             return part_data(self.parts[0], value);
         }
-        let whole = value.iter().fold(0u128, |n, b| n << 8 | u128::from(*b));
+        let whole = bytes::number(value);
         let mut above = self.width();
         let members = self.parts.iter().map(|part| {
             above -= part.0;

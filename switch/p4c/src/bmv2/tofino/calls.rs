@@ -209,11 +209,8 @@ impl Backend<'_> {
 
     /// Whether a counter counts the bytes that leave the deparser of egress, not those that come to it.
     fn counts_departing(&self, counter: usize) -> bool {
-        let args = &self.flat.objects[counter].args;
-        let wanted = args
-            .iter()
-            .find(|(name, _)| name == "true_egress_accounting");
-        let wanted = wanted.is_some_and(|(_, e)| e.as_value() == Some(&eval::Value::Bool(true)));
+        let wanted = self.flat.objects[counter].arg("true_egress_accounting");
+        let wanted = wanted.and_then(Expr::as_value) == Some(&eval::Value::Bool(true));
         wanted && self.stage != Stage::Ingress
     }
 
@@ -234,9 +231,8 @@ impl Backend<'_> {
     fn math_unit(&mut self, index: usize, x: &Expr, result: Option<&Expr>, span: Span) {
         const OPS: [&str; 6] = ["MUL", "SQR", "SQRT", "DIV", "RSQR", "RSQRT"];
         let object = &self.flat.objects[index];
-        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
-        let number = |name: &str| arg(name).and_then(Expr::as_number::<u64>);
-        let op = match arg("op").and_then(Expr::as_value) {
+        let number = |name: &str| object.arg(name).and_then(Expr::as_number::<u64>);
+        let op = match object.arg("op").and_then(Expr::as_value) {
             Some(eval::Value::Member(op)) => OPS.iter().position(|of| *of == op),
             _ => None,
         };
@@ -281,16 +277,11 @@ impl Backend<'_> {
     ) {
         let object = &self.flat.objects[meter];
         let value_of = |name: &str, usual: u64| {
-            let arg = object.args.iter().find(|(n, _)| n == name);
-            let given = arg.and_then(|(_, e)| e.as_number::<u64>());
+            let given = object.arg(name).and_then(Expr::as_number::<u64>);
             number(given.unwrap_or(usual), 8, span)
         };
-        let values = [
-            value_of("green", 0),
-            value_of("yellow", 1),
-            value_of("red", 3),
-        ];
-        let [green, yellow, red] = values;
+        let [green, yellow, red] =
+            [("green", 0), ("yellow", 1), ("red", 3)].map(|(name, usual)| value_of(name, usual));
         let mut colour = colour;
         if let [before, _] = others
             && !matches!(before.kind, ExprKind::DontCare)
@@ -550,12 +541,11 @@ impl Backend<'_> {
             Stage::Ingress => "ingress",
             _ => "egress",
         };
-        let args = &self.flat.objects[object].args;
-        let wanted = args.iter().find(|(name, _)| name == selector);
+        let wanted = self.flat.objects[object].arg(selector);
         let metadata = format!("{gress}_intrinsic_metadata_for_deparser_t");
         let tofino = self.flat.tofino.as_ref();
         let var = tofino.and_then(|t| t.intrinsic.get(&metadata)).copied();
-        let (Some((_, wanted)), Some(var)) = (wanted, var) else {
+        let (Some(wanted), Some(var)) = (wanted, var) else {
             return make(self);
         };
         let root = Expr::var(var, self.flat.vars[var].ty.clone(), span);

@@ -84,10 +84,7 @@ impl Backend<'_> {
 
     /// Low-pass filters or random early detection.
     fn filter_array(&mut self, object: &Object, size: u32, binding: Option<String>) {
-        let value_of = |name: &str| {
-            let arg = object.args.iter().find(|(n, _)| n == name);
-            arg.and_then(|(_, e)| e.as_number::<u32>()).unwrap_or(0)
-        };
+        let value_of = |name| object.arg(name).and_then(Expr::as_number).unwrap_or(0);
         let kind = match object.extern_name.as_str() {
             "Lpf" | "DirectLpf" => json::FilterKind::Lpf,
             _ => json::FilterKind::Wred {
@@ -118,8 +115,7 @@ impl Backend<'_> {
             let message = format!("a register cannot hold `{shown}`");
             return self.error("unsupported-register", object.span, message);
         };
-        let initial = object.args.iter().find(|(name, _)| name == "initial_value");
-        let initial = initial.and_then(|(_, value)| values::concatenated(value));
+        let initial = object.arg("initial_value").and_then(values::concatenated);
         let number = initial.and_then(|value| self.constant_bits(&value));
         let array = json::RegisterArray {
             name: object.name.clone(),
@@ -148,8 +144,7 @@ impl Backend<'_> {
     /// The JSON's name of a hash object's algorithm. None: it has none, which is reported.
     pub(crate) fn hash_algorithm(&mut self, hash: usize) -> Option<String> {
         let object = &self.flat.objects[hash];
-        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
-        let Some(Value::Member(algo)) = arg("algo").and_then(Expr::as_value) else {
+        let Some(Value::Member(algo)) = object.arg("algo").and_then(Expr::as_value) else {
             return None;
         };
         Some(match algo.as_str() {
@@ -163,7 +158,7 @@ impl Backend<'_> {
             "CRC64" => crc(64, "0x42f0e1eba9ea3693", false, "0x0", "0x0"),
             "IDENTITY" => "identity".to_owned(),
             _ => {
-                let polynomial = match arg("poly").map(|poly| &poly.kind) {
+                let polynomial = match object.arg("poly").map(|poly| &poly.kind) {
                     Some(ExprKind::Instance(poly)) => self.polynomial(*poly),
                     _ => None,
                 };
@@ -178,12 +173,8 @@ impl Backend<'_> {
 
     /// Bits of a CRC that fills a wider result by being repeated, lowest bits first; `None`: zeros fill it.
     pub(super) fn repeated_bits(&self, hash: usize) -> Option<u32> {
-        fn arg<'a>(object: &'a Object, name: &str) -> Option<&'a Expr> {
-            let found = object.args.iter().find(|(n, _)| n == name);
-            found.map(|(_, value)| value)
-        }
         let object = &self.flat.objects[hash];
-        let Some(Value::Member(algo)) = arg(object, "algo").and_then(Expr::as_value) else {
+        let Some(Value::Member(algo)) = object.arg("algo").and_then(Expr::as_value) else {
             return None;
         };
         match algo.as_str() {
@@ -191,11 +182,11 @@ impl Backend<'_> {
             "CRC16" => Some(16),
             "CRC32" => Some(32),
             "CUSTOM" => {
-                let ExprKind::Instance(index) = arg(object, "poly")?.kind else {
+                let ExprKind::Instance(index) = object.arg("poly")?.kind else {
                     return None;
                 };
                 let polynomial = &self.flat.objects[index];
-                let extended = arg(polynomial, "extended")?.as_value()?;
+                let extended = polynomial.arg("extended")?.as_value()?;
                 let width = polynomial.type_args.first().and_then(Type::width);
                 width.filter(|_| matches!(extended, Value::Bool(true)))
             }
@@ -207,12 +198,11 @@ impl Backend<'_> {
     fn polynomial(&self, index: usize) -> Option<String> {
         let object = &self.flat.objects[index];
         let width = object.type_args.first().and_then(Type::width)?;
-        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
         let number = |name: &str| {
-            let value = self.key_number(arg(name)?)?;
+            let value = self.key_number(object.arg(name)?)?;
             Some(format!("{value:#x}"))
         };
-        let reversed = matches!(arg("reversed")?.as_value()?, Value::Bool(true));
+        let reversed = matches!(object.arg("reversed")?.as_value()?, Value::Bool(true));
         if !(8..=64).contains(&width) {
             let message = format!("a CRC of {width} bits cannot be computed, only of 8 to 64");
             self.error("unsupported-extern", object.span, message);
