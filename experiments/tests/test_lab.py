@@ -327,7 +327,9 @@ def test_who_ends_the_command_leaves_nothing(folder: Path, number: signal.Signal
     (folder / "wait.py").write_text("import time\ndef main(lab):\n    time.sleep(100)\n")
     scratch = folder / "scratch"
     scratch.mkdir()
-    command = [str(Path(sys.executable).parent / "ebb-lab"), "--first-port", str(free_port())]
+    # A run of the tests may ignore signals, as nohup does, and its children with it.
+    command = ["env", f"--default-signal={number.value}"]
+    command += [str(Path(sys.executable).parent / "ebb-lab"), "--first-port", str(free_port())]
     command += ["--build", str(BINARIES.directory), "pair.toml", "wait.py"]
     surroundings = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(
