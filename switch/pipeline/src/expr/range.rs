@@ -141,7 +141,10 @@ pub(super) fn bound(num: &Num) -> Bound {
                     },
                     _ => a,
                 },
-                BinaryOp::Div => a,
+                BinaryOp::Div => Bound {
+                    bits: a.bits,
+                    ..either
+                },
                 BinaryOp::Mod => union(a, b),
                 BinaryOp::And => match (a.negative, b.negative) {
                     (false, false) => Bound::unsigned(a.bits.min(b.bits)),

@@ -264,3 +264,18 @@ fn undefined_operations_give_zero() {
     assert_eq!(op(BinaryOp::Shr, -8, 1), -4);
     assert_eq!(op(BinaryOp::Shr, 8, 1 << 40), 0);
 }
+
+/// A quotient by a negative number is no index that can be taken unseen.
+#[test]
+fn a_quotient_by_a_negative_number_may_be_negative() {
+    let seven_bits = Num::Field(slots()[2]);
+    let inside = |by: i128| {
+        let quotient = Num::Binary(
+            BinaryOp::Div,
+            Box::new(seven_bits.clone()),
+            Box::new(Num::Const(by)),
+        );
+        Number::exact(quotient, &layout()).bits_inside(1 << 10)
+    };
+    assert_eq!((inside(2), inside(-2)), (Some(7), None));
+}
