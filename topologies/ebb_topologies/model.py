@@ -78,8 +78,7 @@ class TierRates(Spec):
     aggregation_rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
     """Rate of links between edge and aggregation switches, bit/s; none: that of `link_defaults`."""
     core_rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
-    """Rate of links between aggregation and core switches, bit/s; none: that of
-    `link_defaults`."""
+    """Rate of links between aggregation and core switches, bit/s; none: that of `link_defaults`."""
 
 
 class FatTreeSpec(TierRates):

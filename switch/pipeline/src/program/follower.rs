@@ -9,7 +9,7 @@ use super::written::{Written, join, set, set_slot};
 use super::{Checksum, Emit, Next, Node, Place, Program, TableNode};
 use crate::action::{Primitive, Target, TofinoPrimitive};
 use crate::calculation::Input;
-use crate::expr::{Bool, Compare, Condition, HeaderRef, Num, Number, Word};
+use crate::expr::{HeaderRef, Number, Word};
 use crate::parser::{ExtractTo, KeyPart, Op, State};
 use crate::slot::Slot;
 
@@ -83,8 +83,8 @@ pub(super) struct Half<'a> {
 }
 
 /// Follows a program.
-struct Follower<'a> {
-    program: &'a Program,
+pub(super) struct Follower<'a> {
+    pub(super) program: &'a Program,
     /// The words that must be initialised, as far as is known.
     unset: Vec<bool>,
     /// The words that are written one by one, as far as is known.
@@ -94,7 +94,7 @@ struct Follower<'a> {
     /// The words that are read, as far as is known.
     read: Vec<bool>,
     /// Whether there is something that cannot be followed.
-    lost: bool,
+    pub(super) lost: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -201,7 +201,7 @@ impl<'a> Follower<'a> {
     }
 
     /// A word is read.
-    fn read(&mut self, at: u32, written: &Written) {
+    pub(super) fn read(&mut self, at: u32, written: &Written) {
         self.read[at as usize] = true;
         self.unset[at as usize] |= !written[at as usize];
     }
@@ -212,7 +212,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn read_slots(&mut self, slots: &[Slot], written: &Written) {
+    pub(super) fn read_slots(&mut self, slots: &[Slot], written: &Written) {
         for slot in slots {
             (slot.at..slot.at + slot.words).for_each(|at| self.read(at, written));
         }
@@ -230,7 +230,7 @@ impl<'a> Follower<'a> {
     }
 
     /// All fields of a header are read.
-    fn read_header(&mut self, header: &HeaderRef, written: &Written) {
+    pub(super) fn read_header(&mut self, header: &HeaderRef, written: &Written) {
         let HeaderRef::Fixed(header) = header else {
             return self.lost = true;
         };
@@ -699,156 +699,6 @@ impl<'a> Follower<'a> {
                 }
                 Input::Constant(..) | Input::Payload => {}
             }
-        }
-    }
-
-    fn number(&mut self, number: &Number, written: &Written) {
-        self.num(&number.tree, written);
-    }
-
-    fn num(&mut self, num: &Num, written: &Written) {
-        match num {
-            Num::Const(_) | Num::BigConst(_) | Num::Param(_) => {}
-            Num::Field(slot) => self.read_slots(&[*slot], written),
-            Num::Register(_, a) | Num::Not(a) | Num::Cast(_, a, _) => self.num(a, written),
-            Num::Last(..) | Num::Element(..) | Num::StackCount(..) => self.lost = true,
-            Num::Binary(_, a, b) => {
-                self.num(a, written);
-                self.num(b, written);
-            }
-            Num::If(c, a, b) => {
-                self.boolean(c, written);
-                self.num(a, written);
-                self.num(b, written);
-            }
-            Num::FromBool(a) => self.boolean(a, written),
-        }
-    }
-
-    fn boolean(&mut self, boolean: &Bool, written: &Written) {
-        match boolean {
-            // Whether a header is valid is always known.
-            Bool::Const(_) | Bool::Valid(HeaderRef::Fixed(_)) => {}
-            Bool::NonZero(a) | Bool::NonZeroBig(a) => self.num(a, written),
-            Bool::Not(a) => self.boolean(a, written),
-            Bool::And(a, b) | Bool::Or(a, b) | Bool::Same(a, b) => {
-                self.boolean(a, written);
-                self.boolean(b, written);
-            }
-            Bool::If(c, a, b) => {
-                self.boolean(c, written);
-                self.boolean(a, written);
-                self.boolean(b, written);
-            }
-            Bool::Compare(_, a, b) | Bool::CompareBig(_, a, b) => {
-                self.num(a, written);
-                self.num(b, written);
-            }
-            Bool::SameHeader(a, b) => {
-                self.read_header(a, written);
-                self.read_header(b, written);
-            }
-            Bool::Valid(_) | Bool::UnionValid(_) | Bool::SameUnion(..) => self.lost = true,
-        }
-    }
-
-    fn word(&mut self, word: &Word, written: &Written) {
-        match word {
-            Word::Const(_) | Word::Param(_) => {}
-            Word::Field(at) | Word::FieldConst(_, at, _) => self.read(*at, written),
-            Word::Fields(_, a, b) => {
-                self.read(*a, written);
-                self.read(*b, written);
-            }
-            Word::SignExtend(a, _) | Word::WithConst(_, a, _) | Word::Not(a) => {
-                self.word(a, written);
-            }
-            Word::Binary(_, a, b) => {
-                self.word(a, written);
-                self.word(b, written);
-            }
-            Word::If(c, a, b) => {
-                self.condition(c, written);
-                self.word(a, written);
-                self.word(b, written);
-            }
-            Word::FromTest(a) => self.condition(a, written),
-        }
-    }
-
-    /// Words that are written where a condition holds, or where it does not: among them the fields of headers that it
-    /// says are valid.
-    fn behind(&self, condition: &Condition, holds: bool, written: &Written) -> Written {
-        let mut written = written.clone();
-        self.note_valid(condition, holds, &mut written);
-        written
-    }
-
-    fn note_valid(&self, condition: &Condition, holds: bool, written: &mut Written) {
-        match condition {
-            Condition::Not(a) => self.note_valid(a, !holds, written),
-            Condition::And(a, b) if holds => {
-                self.note_valid(a, true, written);
-                self.note_valid(b, true, written);
-            }
-            Condition::Or(a, b) if !holds => {
-                self.note_valid(a, false, written);
-                self.note_valid(b, false, written);
-            }
-            Condition::Field(Compare::Ne, at, 0) if holds => self.note_fields(*at, written),
-            Condition::Field(Compare::Eq, at, 0) if !holds => self.note_fields(*at, written),
-            _ => {}
-        }
-    }
-
-    /// If the word is that which says whether a header is valid, its fields are written. A variable-length field may
-    /// not be.
-    fn note_fields(&self, valid_at: u32, written: &mut Written) {
-        let layout = &self.program.layout;
-        let header = layout
-            .headers
-            .iter()
-            .find(|header| header.valid_at == valid_at);
-        if let Some(header) = header.filter(|header| layout.initial[header.valid_at as usize] == 0)
-        {
-            let variable = header.variable.map(|field| field as usize);
-            let fields = header.fields.iter().enumerate();
-            for (_, field) in fields.filter(|(number, _)| Some(*number) != variable) {
-                set_slot(written, field.slot);
-            }
-        }
-    }
-
-    fn condition(&mut self, condition: &Condition, written: &Written) {
-        match condition {
-            Condition::Const(_) => {}
-            Condition::Field(_, at, _) => self.read(*at, written),
-            Condition::Fields(_, a, b) => {
-                self.read(*a, written);
-                self.read(*b, written);
-            }
-            Condition::Compare(_, a, b) => {
-                self.word(a, written);
-                self.word(b, written);
-            }
-            Condition::Not(a) => self.condition(a, written),
-            // Where the first part decides, it does not matter what the second one is.
-            Condition::And(a, b) | Condition::Or(a, b) => {
-                self.condition(a, written);
-                let is_and = matches!(condition, Condition::And(..));
-                let written = self.behind(a, is_and, written);
-                self.condition(b, &written);
-            }
-            Condition::Same(a, b) => {
-                self.condition(a, written);
-                self.condition(b, written);
-            }
-            Condition::If(c, a, b) => {
-                self.condition(c, written);
-                self.condition(a, written);
-                self.condition(b, written);
-            }
-            Condition::Plain(boolean) => self.boolean(boolean, written),
         }
     }
 }

@@ -5,6 +5,7 @@ mod architecture;
 mod arrays;
 mod follower;
 mod load;
+mod reads;
 mod tables;
 mod usage;
 mod written;
