@@ -120,6 +120,18 @@ def test_a_ratio_over_almost_nothing_never_reaches_below_0() -> None:
     assert near_0.low is not None and 0 < near_0.low < near_0.mean
 
 
+def test_a_share_that_something_is_shorter_by_is_never_more_than_all() -> None:
+    data = rows({"a": [1, 40, 2], "b": [100, 120, 90]})
+    shorter = value('1 - fct("a") / fct("b")', data)
+    left = value('fct("a") / fct("b")', data)
+    assert left.low is not None and left.high is not None
+    assert (shorter.low, shorter.high) == (
+        pytest.approx(1 - left.high), pytest.approx(1 - left.low)
+    )  # fmt: skip
+    longer = value('100 * (fct("b") / fct("a") - 1)', data)
+    assert longer.low is not None and longer.low > -100
+
+
 def test_intervals_on_a_logarithmic_axis_end_above_0() -> None:
     wide = estimate([1.0, 2.0, 9.0])
     assert wide.low is not None and wide.low < 0

@@ -18,6 +18,7 @@ from ebb_experiments.study.estimates import (
     bootstrap,
     enough,
     jackknife,
+    jackknife_of_share,
     possible,
     without_rounding,
 )
@@ -182,8 +183,10 @@ def _enough(
     """How many trials make the interval narrow enough, and the samples of percentiles enough."""
     if found.ours is None:
         return None
-    edges = [edge for edge in (*band, meaning.neutral) if edge is not None]
-    counts = [found.enough_samples, enough(found.ours, edges)]
+    ours, edges = found.ours, [edge for edge in (*band, meaning.neutral) if edge is not None]
+    if (whole := meaning.whole) is not None:
+        ours, edges = ours.left_of(whole), [1 - edge / whole for edge in edges]
+    counts = [found.enough_samples, enough(ours, edges)]
     return max((count for count in counts if count is not None), default=None)
 
 
@@ -413,6 +416,8 @@ class Numbers:
         except (DividedByZeroError, NotRunError) as error:
             doubts.append(f"no interval: {error}")
             return Estimate(whole, None, None, n)
+        if (all_of := self.expression.meaning.whole) is not None:
+            return jackknife_of_share(whole, without, all_of)
         return jackknife(whole, without, ratio=self.expression.ratio)
 
     def _again(self, random: np.random.Generator) -> float:

@@ -40,6 +40,13 @@ class Estimate:
         above, below = self.high - self.mean, self.mean - self.low
         return above if math.isclose(above, below, rel_tol=1e-6, abs_tol=1e-12) else None
 
+    def left_of(self, whole: float) -> Estimate:
+        """The ratio that a relative difference leaves: 1 of none at all, 0 of the `whole`."""
+        if self.low is None or self.high is None:
+            return Estimate(1 - self.mean / whole, None, None, self.trials)
+        low, high = sorted(1 - end / whole for end in (self.low, self.high))
+        return Estimate(1 - self.mean / whole, low, high, self.trials)
+
     @classmethod
     def around(cls, mean: float, half_width: float | None, trials: int) -> Estimate:
         """A mean with its interval; none: one trial has no interval."""
@@ -139,6 +146,16 @@ def jackknife(whole: float, without_one: Sequence[float], *, ratio: bool) -> Est
         assert half is not None
         return Estimate(whole, _exp(log - half), _exp(log + half), n)
     return Estimate.around(whole, _half([n * whole - (n - 1) * each for each in without_one]), n)
+
+
+def jackknife_of_share(value: float, without_one: Sequence[float], whole: float) -> Estimate:
+    """The jackknife of a relative difference, from the ratio that is left of the `whole`: of a
+    share that something is shorter by, the interval never reaches beyond 1."""
+    left = jackknife(1 - value / whole, [1 - each / whole for each in without_one], ratio=True)
+    if left.low is None or left.high is None:
+        return Estimate(value, None, None, left.trials)
+    low, high = sorted(whole * (1 - end) for end in (left.low, left.high))
+    return Estimate(value, low, high, left.trials)
 
 
 def _exp(power: float) -> float:
