@@ -43,6 +43,14 @@ def test_every_experiment_of_the_tree_expands_at_every_size(name: str) -> None:
     assert not never, "claims about what the full size does not measure"
 
 
+@pytest.mark.parametrize("name", known_experiments())
+def test_what_a_size_says_of_its_trials_is_how_many_there_are(name: str) -> None:
+    for size in load_experiment(experiment_file(name)).size.values():
+        trials = re.search(r"\b(\d+) trials?\b", size.reduced or "")
+        seeds = size.seeds if isinstance(size.seeds, int) else len(size.seeds)
+        assert trials is None or int(trials[1]) == seeds, size.reduced
+
+
 def test_axes_multiply_for_the_schemes_that_vary_along_them_and_seeds_come_outermost() -> None:
     found = [trial.name for trial in trials(experiment(), "x", "quick", HERE)]
     of_one_seed = ["dctcp threshold=6000", "dctcp threshold=30000", "ndp"]
