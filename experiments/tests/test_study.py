@@ -160,6 +160,7 @@ def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
                      "band": [0, 1]}]}, "published has 2 entries for 1 rows"),
         ({"claim": [{"text": "", "expression": "fct('ndp')", "published": 1, "band": [1, 0]}]},
          r"'claim\.0': a band goes from the lesser number, not from 1\.0 to 0\.0"),
+        ({"size": {"quick": {"seeds": [3, 1, 3]}}}, "seed 3 is in `seeds` more than once"),
         ({"metric": {"fct": {"of": "fct", "stat": "99", "label": "", "unit": ""}}},
          r"'metric\.fct\.fct\.stat': must be 'mean', .*, not '99'"),
         ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "no"}]},

@@ -99,6 +99,14 @@ class Size(Spec):
     reduced: str | None = None
     """Reductions from the paper; shown with every claim."""
 
+    @model_validator(mode="after")
+    def _each_seed_once(self) -> Self:
+        listed = self.seeds if isinstance(self.seeds, list) else []
+        twice = next((seed for seed in listed if listed.count(seed) > 1), None)
+        if twice is not None:
+            raise ValueError(f"seed {twice} is in `seeds` more than once: a trial counts once")
+        return self
+
 
 class OnMininet(Spec):
     """Settings of `--fabric mininet`."""

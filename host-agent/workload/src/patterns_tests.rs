@@ -249,19 +249,29 @@ fn responses_wait_for_their_query_and_the_service() {
     }
 }
 
+fn requests_of_one_client(choose: &str) -> Vec<Transfer> {
+    let text = format!(
+        "[[group]]\nname = 'client'\ncount = 1\n[[group]]\nname = 'servers'\nrest = true
+         [[traffic]]\nname = 'r'\ncount = 28800\nsize = {{ type = 'fixed', bytes = 9 }}
+         arrivals = {{ type = 'poisson', rate_hz = 100 }}
+         pattern = {{ type = 'requests', clients = 'client', servers = 'servers',
+                     choose = '{choose}' }}"
+    );
+    run(&text, &star(10)).1
+}
+
+#[test]
+fn requests_for_an_idle_connection_leave_the_choice_to_the_host() {
+    let transfers = requests_of_one_client("idle");
+    let servers: std::collections::BTreeSet<_> = transfers.iter().map(|t| t.sources[0]).collect();
+    assert_eq!(servers.len(), 9);
+    assert!(transfers.iter().all(|t| t.connection.is_none()));
+}
+
 #[test]
 fn requests_use_all_connections_alike() {
-    let text = |choose: &str| {
-        format!(
-            "[[group]]\nname = 'client'\ncount = 1\n[[group]]\nname = 'servers'\nrest = true
-             [[traffic]]\nname = 'r'\ncount = 28800\nsize = {{ type = 'fixed', bytes = 9 }}
-             arrivals = {{ type = 'poisson', rate_hz = 100 }}
-             pattern = {{ type = 'requests', clients = 'client', servers = 'servers',
-                         choose = '{choose}' }}"
-        )
-    };
     for choose in ["random", "round-robin"] {
-        let (_, transfers) = run(&text(choose), &star(10));
+        let transfers = requests_of_one_client(choose);
         let mut used = std::collections::BTreeMap::<_, i32>::new();
         for transfer in &transfers {
             assert_eq!(transfer.kind, Kind::FetchOneToOne);

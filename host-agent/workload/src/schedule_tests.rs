@@ -315,7 +315,7 @@ fn any_pattern() -> impl Strategy<Value = String> {
         "type = 'outcast', near = [1-4], far = [1-9]",
         "type = 'incast', senders = \\[[1-9], [1-9]{2}\\]",
         "type = 'sequence', requests = [1-9]",
-        "type = 'requests', connections = [1-9], choose = '(random|round-robin)'",
+        "type = 'requests', connections = [1-9], choose = '(random|round-robin|idle)'",
         "type = 'storage-read', mode = '(many-to-one|nearest)', blocks = [1-4], replicas = [1-4]",
         "type = 'storage-write', mode = '(one-to-many|multi-unicast|daisy-chain)', replicas = [1-4]",
         "type = 'partition-aggregate', fan_out = [1-9], query_bytes = 9, service = \

@@ -274,6 +274,8 @@ pub enum ConnectionChoice {
     Random,
     /// Server after server, then the next connection of each.
     RoundRobin,
+    /// One that carries nothing: the client's pool has as many as it needs.
+    Idle,
 }
 
 /// Sources of a read.

@@ -114,6 +114,7 @@ impl Settings {
         if switches.is_empty() {
             return Err(fail("no switch; add a [[switch]]".into()));
         }
+        interfaces_are_of_one_switch(&switches).map_err(&fail)?;
         let end = |what: &str, text: &str| -> Result<PortAt, FileError> {
             let (name, port) = text
                 .rsplit_once(':')
@@ -159,6 +160,24 @@ impl Settings {
             ..Self::default()
         })
     }
+}
+
+fn interfaces_are_of_one_switch(switches: &[SwitchSettings]) -> Result<(), String> {
+    let mut owners = BTreeMap::new();
+    for switch in switches {
+        for (_, interface) in &switch.interfaces {
+            if let Some(other) = owners
+                .insert(interface, &switch.name)
+                .filter(|name| **name != switch.name)
+            {
+                return Err(format!(
+                    "switches \"{other}\" and \"{}\" have the same interface, \"{interface}\"",
+                    switch.name
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl SwitchSettings {
@@ -403,6 +422,11 @@ mod tests {
                 "addr.toml",
                 TWO.replace("9502", "9501"),
                 "the same grpc_server_addr",
+            ),
+            (
+                "interface.toml",
+                TWO.replace("cpu_port", "interfaces = { 4 = \"s1-eth1\" }\ncpu_port"),
+                "switches \"s1\" and \"s2\" have the same interface, \"s1-eth1\"",
             ),
             (
                 "key.toml",

@@ -35,21 +35,24 @@ impl Requests {
         })
     }
 
-    fn draw(&self, client: HostId, draws: &mut JobDraws) -> (HostId, u32) {
+    fn draw(&self, client: HostId, draws: &mut JobDraws) -> (HostId, Option<u32>) {
         let server = draws.one(&self.servers, |id| id != client);
+        if self.choose == ConnectionChoice::Idle {
+            return (server, None);
+        }
         let connection = draws.places().below_u64(u64::from(self.connections));
-        (server, connection as u32)
+        (server, Some(connection as u32))
     }
 
     /// One server after the other, then with the next connection.
-    fn next(&mut self, starter: usize) -> (HostId, u32) {
+    fn next(&mut self, starter: usize) -> (HostId, Option<u32>) {
         let client = self.clients[starter];
         let others = self.servers.iter().copied().filter(|&id| id != client);
         let others: Vec<HostId> = others.collect();
         let (turn, count) = (self.turns[starter], others.len() as u64);
         self.turns[starter] += 1;
         let connection = turn / count % u64::from(self.connections);
-        (others[(turn % count) as usize], connection as u32)
+        (others[(turn % count) as usize], Some(connection as u32))
     }
 }
 
@@ -73,11 +76,11 @@ impl JobPattern for Requests {
     fn job(&mut self, starter: usize, draws: &mut JobDraws) -> Vec<Draft> {
         let client = self.clients[starter];
         let (server, connection) = match self.choose {
-            ConnectionChoice::Random => self.draw(client, draws),
+            ConnectionChoice::Random | ConnectionChoice::Idle => self.draw(client, draws),
             ConnectionChoice::RoundRobin => self.next(starter),
         };
         vec![Draft {
-            connection: Some(connection),
+            connection,
             ..Draft::new(Kind::FetchOneToOne, server, client, draws.bytes())
         }]
     }
