@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,17 @@ def test_numbers_are_beside_those_of_the_same_seeds_in_virtual_time() -> None:
     assert dict(zip(head, line, strict=True))["FCT, us"] == "4 (2)"
     _head, alone = beside(experiment(), [row(3, 4.0)], [row(1, 2.0)])
     assert alone[-2:] == ["4", ""]
+
+
+def test_what_a_busy_machine_ran_is_run_again(tmp_path: Path) -> None:
+    store, slow = Store(tmp_path), experiment(mininet={"dilation": 200})
+    busy, fine = (
+        (trial.id(""), trial) for trial in on_mininet(slow, trials(slow, "x", "quick", HERE))[:2]
+    )
+    for (trial_id, trial), needed in ((busy, 230), (fine, 150)):
+        meta = {"wall_seconds": 1.0, "dilation": 200, "needed_dilation": needed}
+        store.write(trial, trial_id, {"meta.json": json.dumps(meta).encode()})
+    assert mininet.invalid([busy, fine], store) == [busy]
 
 
 @needs_root

@@ -113,17 +113,21 @@ def _run(options: argparse.Namespace, console: Console) -> int:
                 continue
         planned += of_it
     what = plan(planned, store, inputs(expected))
-    loaded = (trial.loaded for _id, trial in what.missing)
+    again = mininet.invalid(what.stored, store)
+    missing = [*what.missing, *again]
+    loaded = (trial.loaded for _id, trial in missing)
     with_packets = [each for each in loaded if isinstance(each, Loaded)]
     check_inputs(Binaries(build or programs()).agent, with_packets)
     _tell_damage(what, console, "its trial is run again")
-    console.print(f"{len(what.trials)} trials, {len(what.stored)} of them have been run")
+    told = f"{len(what.trials)} trials, {len(what.stored)} of them have been run"
+    busy = f"; {len(again)} of these again, because the machine was too busy" if again else ""
+    console.print(told + busy, soft_wrap=True)
     failed = 0
-    if what.missing and options.fabric == "mininet":
-        failed = mininet.run(what.missing, store, build, inputs(expected), console)
-    elif what.missing:
+    if missing and options.fabric == "mininet":
+        failed = mininet.run(missing, store, build, inputs(expected), console)
+    elif missing:
         with cluster(options.cluster, options.workers) as client:
-            failed = run(what.missing, store, client, build, expected, console)
+            failed = run(missing, store, client, build, expected, console)
     _write(options, console, options.size)
     return 1 if failed or (refused and options.names) else 0
 

@@ -72,6 +72,15 @@ def too_busy(meta: Mapping[str, Any]) -> str | None:
     )
 
 
+def invalid(stored: Sequence[tuple[str, Trial]], store: Store) -> list[tuple[str, Trial]]:
+    """Those of the stored trials, with their ids, whose machine was too busy."""
+    return [
+        (trial_id, trial)
+        for trial_id, trial in stored
+        if trial.fabric == "mininet" and too_busy(store.read(trial, trial_id).meta) is not None
+    ]
+
+
 def run(
     missing: Sequence[tuple[str, Trial]],
     store: Store,
