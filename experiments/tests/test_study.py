@@ -164,7 +164,7 @@ def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
                       "published": [{"scheme": "no", "value": 1}]}]}, "there is no 'no'"),
         ({"figure": [{"name": "f", "title": "", "kind": "box", "metric": "fct",
                       "published": [{"scheme": "ndp", "value": 1}]}]}, "kind box has no place"),
-        ({"scheme": {"mine": {"scheme": "ndp"}}, "axis": []}, "there is no 'mine'"),
+        ({"scheme": {"mine": {"scheme": "ndp", "look": "npd"}}, "axis": []}, "there is no 'npd'"),
     ],
 )  # fmt: skip
 def test_names_in_a_file_must_exist(keys: dict[str, Any], words: str) -> None:
