@@ -242,7 +242,8 @@ def test_agents_send_over_a_program_of_ones_own(folder: Path) -> None:
     ]
     # 100 KB at 1 Gbit/s.
     (took,) = (f["fct_ns"] for f in flows if f["part"] == "receive")
-    assert 800_000 < took < 1_500_000 < now_ns < 1_000_000_000
+    assert 800_000 < took < 1_500_000
+    assert took <= now_ns < 1_000_000_000
     assert played() == (now_ns, flows)
 
 
