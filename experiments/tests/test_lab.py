@@ -391,6 +391,20 @@ def test_the_example_marks_more_with_a_lower_threshold(
 
 
 @needs_compiler
+def test_cells_are_read_over_plain_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    example = ROOT / "examples/ecn_marking"
+    with Lab.open(example / "lab.toml", first_port=free_port()) as lab:
+        cli.play(lab, example / "lab.py", ["20"])
+        command = [sys.executable, str(ROOT / "examples/cells.py"), lab.addresses["s1"], "1"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == [
+        "MarkingEgress.marked[3] 81 packets, 0 bytes",
+        "MarkingEgress.threshold[0] 20",
+    ]
+
+
+@needs_compiler
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_who_ends_the_command_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     (folder / "pair.toml").write_text(
