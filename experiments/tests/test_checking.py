@@ -106,7 +106,7 @@ def with_traffic(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (0, "scheme NDP: agent parameter ndp.rto_ns is 0: expected"),
+        (0, "scheme NDP: agent parameter ndp.rto_ns is 0; it must be above 0"),
         (-5, "scheme NDP: agent parameter ndp.rto_ns: invalid value: integer `-5`"),
     ],
 )
