@@ -9,10 +9,12 @@ import pytest
 import tomli_w
 from binaries import needs_simulator
 from ebb_experiments.run.checking import check_inputs
-from ebb_experiments.scenario.loaded import scenario
+from ebb_experiments.scenario.loaded import Loaded, scenario
 from ebb_experiments.sim import cli as sim
 from ebb_experiments.study import cli, spec
 from ebb_experiments.study.claims import check_expressions
+from ebb_experiments.study.references import check_metrics
+from ebb_experiments.study.trials import trials
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import programs
 from study_tables import experiment, table
@@ -43,6 +45,49 @@ def test_a_claim_is_checked_without_a_trial(expression: str, told: str) -> None:
     assert told in str(caught.value)
 
 
+def test_metrics_of_the_tree_name_what_their_scenarios_have() -> None:
+    for name in spec.known_experiments():
+        path = spec.experiment_file(name)
+        made = spec.load_experiment(path)
+        planned = [each.loaded for each in trials(made, name, "full", path.parent)]
+        with_packets = [each for each in planned if isinstance(each, Loaded)]
+        check_metrics(made.metric, with_packets, str(path))
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"traffic": "incats"}, "no traffic is called 'incats'; did you mean 'incast'?"),
+        ({"traffic": "b*"}, "no traffic is called 'b*'; known: incast"),
+        ({"destination": "h9"}, "there is no node 'h9'; known: h1, h2, h3, h4, s1"),
+    ],
+)
+def test_a_metric_of_what_no_scenario_has_is_refused(keys: dict[str, Any], told: str) -> None:
+    fct = {"of": "fct", "stat": "mean", "label": "FCT", "unit": "us", **keys}
+    made = experiment(metric=table()["metric"] | {"fct": fct})
+    planned = [each.scenario for each in trials(made, "own", "quick", Path())]
+    with pytest.raises(InputError) as caught:
+        check_metrics(made.metric, planned, "own.toml")
+    assert str(caught.value).startswith(f"own.toml: metric.fct.{next(iter(keys))}: ")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"x": None}, "a figure of kind line needs `x`, the name of an axis"),
+        ({"kind": "cdf", "metric": "delay"}, "kind cdf draws one of flows or jobs, which "),
+        ({"kind": "time"}, "kind time draws `samples` or `rates`, which `fct` is not"),
+        ({"at": {"threshold": 7}}, "at.threshold: there is no '7'; known: 6000, 30000"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused(keys: dict[str, Any], told: str) -> None:
+    figure = {"name": "f", "title": "F", "kind": "line", "metric": "fct", "x": "threshold"}
+    with pytest.raises(InputError) as caught:
+        experiment(figure=[figure | keys])
+    assert told in str(caught.value)
+
+
 def with_traffic(**changes: Any) -> dict[str, Any]:
     part = {
         "name": "incast",
@@ -55,6 +100,23 @@ def with_traffic(**changes: Any) -> dict[str, Any]:
         "schemes": ["ndp"],
         "workload": {"traffic": [part | changes]},
     }
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0, "scheme NDP: agent parameter ndp.rto_ns is 0; it must be above 0"),
+        (-5, "scheme NDP: agent parameter ndp.rto_ns: invalid value: integer `-5`"),
+    ],
+)
+def test_a_value_that_the_agent_refuses_is_known_before_anything_runs(
+    value: int, told: str
+) -> None:
+    table = with_traffic() | {"override": {"ndp": {"agent": {"ndp": {"rto_ns": value}}}}}
+    with pytest.raises(InputError) as caught:
+        check_inputs(programs() / "ebb-agent", [scenario(table, "mine")])
+    assert str(caught.value).startswith(told)
 
 
 @needs_simulator

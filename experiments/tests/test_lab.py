@@ -14,16 +14,21 @@ from typing import Any
 import pytest
 from binaries import BINARIES, ROOT, needs
 from ebb_experiments.lab import cli, file
+from ebb_experiments.lab.agents import AgentsSpec
 from ebb_experiments.lab.lab import MAX_PORT, Lab
 from ebb_experiments.run.conversation import SimulatorError
 from ebb_topologies.errors import InputError
 
 needs_compiler = needs("ebb-simulator", "ebb-p4c")
+needs_traffic = needs("ebb-simulator", "ebb-p4c", "ebb-agent")
 
-# A wire between ports 1 and 2, which marks what passes it.
+# A wire between ports 1 and 2, which marks what passes it, and may send it to an address.
 V1MODEL = """
 #include <core.p4>
 #include <v1model.p4>
+#ifndef TO
+#define TO 0
+#endif
 header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
 struct headers { ethernet_t ethernet; }
 struct metadata {}
@@ -32,7 +37,11 @@ parser P(packet_in b, out headers h, inout metadata m, inout standard_metadata_t
 }
 control V(inout headers h, inout metadata m) { apply {} }
 control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
-    apply { h.ethernet.type = MARK; s.egress_spec = s.ingress_port ^ 3; }
+    apply {
+        h.ethernet.type = MARK;
+        h.ethernet.dst = h.ethernet.dst | TO;
+        s.egress_spec = s.ingress_port ^ 3;
+    }
 }
 control E(inout headers h, inout metadata m, inout standard_metadata_t s) { apply {} }
 control D(packet_out b, in headers h) { apply { b.emit(h.ethernet); } }
@@ -77,7 +86,10 @@ PAIR: dict[str, Any] = {
     "switch": [{"name": "s1"}, {"name": "s2"}],
     "host": [{"name": "h1"}, {"name": "h2"}],
     "link": [{"ends": ["h1", "s1"]}, {"ends": ["h2", "s2"]}, {"ends": ["s1", "s2"]}],
-    "program": {"s1": {"p4": "mark.p4", "define": ["MARK=0x88b5"]}, "s2": {"p4": "tofino.p4"}},
+    "program": {
+        "s1": {"p4": "mark.p4", "define": ["MARK=0x88b5"]},
+        "s2": {"p4": "tofino.p4"},
+    },
 }
 """h1 - s1 - s2 - h2, at ports 1 and 2 of each switch."""
 FRAME = bytes(12) + b"\x12\x34" + bytes(86)
@@ -193,6 +205,65 @@ def test_queues_are_those_of_the_file(folder: Path) -> None:
     assert len(arrived) == 3
 
 
+TRAFFIC = {
+    "name": "there",
+    "pattern": {"type": "random", "from": "left", "to": "right"},
+    "arrivals": {"type": "once"},
+    "size": {"type": "fixed", "bytes": 100_000},
+}
+GROUPS = [{"name": "left", "hosts": ["h1"]}, {"name": "right", "hosts": ["h2"]}]
+AGENTS: dict[str, Any] = {
+    "transport": "dctcp",
+    "workload": {"group": GROUPS, "traffic": [TRAFFIC]},
+}
+RACK = {
+    "link_defaults": PAIR["link_defaults"],
+    "single_rack": {"hosts": 3},
+    "program": {"s1": {"p4": "mark.p4", "define": ["MARK=0x0800", "TO=0xffffffffffff"]}},
+    "agents": AGENTS | {"external": ["h3"]},
+}
+
+
+@needs_traffic
+def test_agents_send_over_a_program_of_ones_own(folder: Path) -> None:
+    def played() -> tuple[int, list[dict[str, Any]]]:
+        with Lab.of(RACK, folder, first_port=free_port()) as lab:
+            assert lab.unfinished == 1
+            lab.run(1_000_000_000, flows=True)
+            assert lab.unfinished == 0
+            with pytest.raises(InputError, match=r"an agent plays h1: name it in agents\.external"):
+                lab.send("h1", bytes(60))
+            lab.send("h3", bytes(60))
+            return lab.now_ns, lab.flows
+
+    now_ns, flows = played()
+    assert [(f["part"], f["host"], f["status"]) for f in flows if f["part"] == "receive"] == [
+        ("receive", "h2", "finished")
+    ]
+    # 100 KB at 1 Gbit/s.
+    (took,) = (f["fct_ns"] for f in flows if f["part"] == "receive")
+    assert 800_000 < took < 1_500_000
+    assert took <= now_ns < 1_000_000_000
+    assert played() == (now_ns, flows)
+
+
+@needs_traffic
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"transport": "dtcp"}, "unknown transport 'dtcp'; did you mean 'dctcp'"),
+        ({"params": {"tcp": {"min_rto_ns": 0}}}, "agent parameter tcp.min_rto_ns is 0"),
+        ({"params": {"tpc": {}}}, r"no parameters \[tpc\]; did you mean 'tcp'"),
+        ({"external": ["h9"]}, "'agents.external': there is no host 'h9'"),
+        ({"workload": {"traffic": [TRAFFIC]}}, "agents: workload: traffic there pattern: .*group"),
+        ({"workload": "none.toml"}, "none.toml: cannot be read"),
+    ],
+)
+def test_agents_that_make_no_sense(folder: Path, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Lab.of(RACK | {"agents": AGENTS | change}, folder, first_port=free_port()).__enter__()
+
+
 @needs_compiler
 def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
     (folder / "bad.p4").write_text(V1MODEL.replace("MARK", "mark"))
@@ -292,9 +363,10 @@ def test_ports_end_somewhere(folder: Path) -> None:
 
 def test_the_page_has_every_key() -> None:
     page = (ROOT / "docs/lab.md").read_text()
-    fields = [*file.ProgramSpec.model_fields.items(), *file.LabSpec.model_fields.items()]
+    specs = (file.ProgramSpec, file.LabSpec, AgentsSpec)
+    fields = [item for spec in specs for item in spec.model_fields.items()]
     names = [field.alias or name for name, field in fields]
-    assert len(names) == 13
+    assert len(names) == 19
     for name in names:
         assert re.search(rf"`(\.?){name}(\.SWITCH)?`", page), name
 
@@ -316,6 +388,20 @@ def test_the_example_marks_more_with_a_lower_threshold(
         assert int(said[1]) == 120
         marked.append(int(said[2]))
     assert marked == [81, 111]
+
+
+@needs_compiler
+def test_cells_are_read_over_plain_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    example = ROOT / "examples/ecn_marking"
+    with Lab.open(example / "lab.toml", first_port=free_port()) as lab:
+        cli.play(lab, example / "lab.py", ["20"])
+        command = [sys.executable, str(ROOT / "examples/cells.py"), lab.addresses["s1"], "1"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == [
+        "MarkingEgress.marked[3] 81 packets, 0 bytes",
+        "MarkingEgress.threshold[0] 20",
+    ]
 
 
 @needs_compiler

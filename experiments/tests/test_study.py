@@ -162,9 +162,10 @@ def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
          r"'claim\.0': a band goes from the lesser number, not from 1\.0 to 0\.0"),
         ({"size": {"quick": {"seeds": [3, 1, 3]}}}, "seed 3 is in `seeds` more than once"),
         ({"metric": {"fct": {"of": "fct", "stat": "99", "label": "", "unit": ""}}},
-         r"'metric\.fct\.fct\.stat': must be 'mean', .*, not '99'"),
+         r"'metric\.fct\.stat': must be 'mean', .*, not '99'"),
         ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "no"}]},
          "there is no 'no'; known: fct, delay"),
+        ({"size": {"small": {"seeds": 1}}}, r"'size\.small': must be 'quick' or 'full'"),
         ({"figure": [{"name": "f", "title": "", "kind": "cdf", "metric": "fct",
                       "published": [{"scheme": "ndp", "value": 1}]}]}, "`share` is needed"),
         ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "fct",
@@ -173,7 +174,7 @@ def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
                       "published": [{"scheme": "no", "value": 1}]}]}, "there is no 'no'"),
         ({"figure": [{"name": "f", "title": "", "kind": "box", "metric": "fct",
                       "published": [{"scheme": "ndp", "value": 1}]}]}, "kind box has no place"),
-        ({"scheme": {"mine": {"scheme": "ndp"}}, "axis": []}, "there is no 'mine'"),
+        ({"scheme": {"mine": {"scheme": "ndp", "look": "npd"}}, "axis": []}, "there is no 'npd'"),
     ],
 )  # fmt: skip
 def test_names_in_a_file_must_exist(keys: dict[str, Any], words: str) -> None:

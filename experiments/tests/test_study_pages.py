@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from ebb_experiments.study import commands, history, pages
 from ebb_experiments.study.archive import Archive
 from ebb_experiments.study.grades import GRADES
@@ -17,10 +18,11 @@ from ebb_experiments.study.metrics import NOTHING
 from ebb_experiments.study.overview import places
 from ebb_experiments.study.plot_style import PLOT_STYLES
 from ebb_experiments.study.report import Chapter, Maker, table
-from ebb_experiments.study.spec import known_experiments
+from ebb_experiments.study.spec import known_experiments, load_experiment
 from ebb_experiments.study.store import Store
 from ebb_topologies.files import InputError
 from study_tables import experiment
+from study_tables import table as study_table
 
 COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "results"
 
@@ -150,6 +152,23 @@ def test_a_name_that_the_file_gives_a_scheme_stands_in_tables_and_legends() -> N
     row = {**NOTHING, "fct": 1.0, "delay": 1.0, "seed": 1, "labels": {}}
     lines = table(made, [row | {"scheme": scheme} for scheme in made.scheme])
     assert [line[0] for line in lines] == ["scheme", "NDP", "NDP, eager"]
+
+
+def test_a_scheme_of_ones_own_has_the_label_and_the_colour_of_its_file(tmp_path: Path) -> None:
+    for name, colour in (("mine", '\ncolour = "#123456"'), ("other", "")):
+        text = f'transport = "ndp"\nlabel = "Scheme {name}"{colour}\n'
+        (tmp_path / f"{name}.toml").write_text(text)
+    schemes = {"ndp": {}, "own": {"scheme": "mine.toml"}, "other": {"scheme": "other.toml"}}
+    schemes["variant"] = {"scheme": "ndp"}
+    path = tmp_path / "x.toml"
+    path.write_text(tomli_w.dumps(study_table(scheme=schemes, axis=[])))
+    made = load_experiment(path)
+    ndp, own, other, variant = (made.style(scheme) for scheme in made.scheme)
+    assert (own.label, own.colour) == ("Scheme mine", "#123456")
+    assert other.label == "Scheme other"
+    assert variant.label == "variant"
+    for key in ("colour", "marker"):
+        assert len({getattr(each, key) for each in (ndp, own, other, variant)}) == 4
 
 
 def test_a_summary_that_is_none_is_named(tmp_path: Path) -> None:

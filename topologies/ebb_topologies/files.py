@@ -105,7 +105,7 @@ def validate(model: type[Model], data: dict[str, Any], where: str) -> Model:
     try:
         found = model.model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{where}: {describe(error, model)}") from error
+        raise InputError(f"{where}: {describe(error, model, data)}") from error
     for path, value in _read_as_numbers(data, found):
         raise InputError(f"{where}: '{path}': must be a number, not {str(value).lower()}")
     return found
@@ -139,15 +139,15 @@ KINDS = {
 """Expected type of a value, by pydantic's name of the error."""
 
 
-FORMS = ("constrained-", "literal[", "list[", "nullable[", "tuple[")
+FORMS = ("[key]", "constrained-", "literal[", "list[", "nullable[", "tuple[")
 """How pydantic calls one of several forms that a value may have, in the place of a key."""
 
 
-def describe(error: ValidationError, model: type[BaseModel]) -> str:
-    """Pydantic's findings as one line: key path, what was wrong, what would be right."""
+def describe(error: ValidationError, model: type[BaseModel], data: Any) -> str:
+    """Pydantic's findings about data as one line: key path, what was wrong, what would be right."""
     findings = []
     for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"] if not _is_form(part))
+        path = ".".join(_keys(item["loc"], data))
         if item["type"] == "extra_forbidden":
             known = _keys_at(model, item["loc"][:-1])
             near = nearest(str(item["loc"][-1]), known)
@@ -165,9 +165,19 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
     return "; ".join(findings)
 
 
-def _is_form(part: int | str) -> bool:
-    """Whether a part of a path is no key."""
-    return isinstance(part, str) and part.startswith(FORMS)
+def _keys(location: tuple[int | str, ...], data: Any) -> Iterator[str]:
+    """The keys of a location in data, without the forms and the choices that pydantic puts between
+    them."""
+    here = data
+    for part in location:
+        if isinstance(part, str) and part.startswith(FORMS):
+            continue
+        if isinstance(here, dict) and part not in here and part in here.values():
+            continue  # the choice among tables that one of its values makes
+        inside = isinstance(here, dict) and part in here
+        inside |= isinstance(here, list) and isinstance(part, int) and part < len(here)
+        here = here[part] if inside else None
+        yield str(part)
 
 
 def _below(path: str, item: ErrorDetails) -> str:

@@ -13,6 +13,8 @@ from ebb_topologies.nearest import hint
 from ebb_topologies.traffic_manager import PortParameters
 from pydantic import Field, model_validator
 
+from ebb_experiments.lab.agents import AgentsSpec, check_external
+
 Architecture = Literal["v1model", "tna", "t2na", "psa"]
 
 
@@ -63,6 +65,8 @@ class LabSpec(Spec):
 
     program: dict[str, ProgramSpec]
     """Programs, by the names of switches; each switch has one."""
+    agents: AgentsSpec | None = None
+    """Traffic of hosts that Ebb's transports play; none: the script plays all."""
     reaction_ns: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
     """Hosts react to what has arrived at multiples of this time, ns."""
 
@@ -110,6 +114,8 @@ def split(table: dict[str, Any], where: str, name: str) -> tuple[Topology, LabSp
     for switch in switches:
         if switch not in spec.program:
             raise InputError(f"{where}: switch {switch} has no program: add [program.{switch}]")
+    if spec.agents is not None:
+        check_external(spec.agents, topology, where)
     for switch, program in spec.program.items():
         if (far := topology.neighbours[switch].get(program.cpu_port or 0)) is not None:
             raise InputError(

@@ -23,6 +23,7 @@ from ebb_topologies.traffic_manager import (
 )
 
 from ebb_experiments.lab import file
+from ebb_experiments.lab.agents import Agents
 from ebb_experiments.lab.file import LabSpec
 from ebb_experiments.lab.programs import Compiled, compiled
 from ebb_experiments.run.conversation import Conversation, Line
@@ -70,7 +71,14 @@ class Lab:
         """Where each switch serves P4Runtime and BF Runtime."""
         if (last := next(ports) - 1) > MAX_PORT:
             raise InputError(f"switches would serve at ports {first_port} to {last}, of {MAX_PORT}")
-        self._hosts = frozenset(host.name for host in topology.hosts)
+        self.flows: list[Line] = []
+        """Flows of agents that have ended, at both ends, and transfers that have not begun one, as
+        lines of the simulator (docs/simulation.md)."""
+        self.unfinished = 0
+        """Transfers of agents that have not ended, those not started yet included."""
+        external = None if spec.agents is None else spec.agents.external
+        names = [host.name for host in topology.hosts]
+        self._hosts = frozenset(names if external is None else external)
         self._spec = spec
         self._folder = folder.absolute()
         self._build = build or installation.programs()
@@ -99,12 +107,14 @@ class Lab:
         try:
             scratch = Path(self._scratch.name)
             compiler, simulator = (self._program(name) for name in ("ebb-p4c", "ebb-simulator"))
+            agents = self._agents()
             programs = compiled(self._spec.program, self._folder, compiler, scratch)
             network = scratch / "network.json"
-            network.write_text(json.dumps(self._network(programs)))
+            network.write_text(json.dumps(self._network(programs, agents)))
             log = scratch / "simulator.log"
             self._conversation = Conversation(simulator, network, log, THREADS, OPTIONS)
             ready = self._conversation.next("ready")
+            self.unfinished = ready["transfers"]
             if refused := ready.get("refused"):
                 raise InputError("; ".join(refused))
         except BaseException:
@@ -135,31 +145,34 @@ class Lab:
         over. Calls of the same time are in order."""
         heapq.heappush(self._calls, (max(at_ns, self.now_ns), next(self._numbers), function))
 
-    def run(self, until_ns: int) -> None:
+    def run(self, until_ns: int, *, flows: bool = False) -> None:
         """Lets the clock run until it shows `until_ns`, frames of that time excluded. Calls of that
-        time are made."""
-        while True:
+        time are made. `flows`: at most until all transfers of agents have ended."""
+        while not (flows and self.unfinished == 0):
             due = self._calls[0][0] if self._calls else until_ns
             if due > self.now_ns and self.now_ns < until_ns:
-                self._advance(min(due, until_ns))
+                self._advance(min(due, until_ns), flows=flows)
             elif due <= self.now_ns and self._calls:
                 heapq.heappop(self._calls)[2]()
             else:
                 return
 
-    def _advance(self, until_ns: int) -> None:
+    def _advance(self, until_ns: int, *, flows: bool) -> None:
         """Runs until then or until frames have arrived, which receivers are given."""
         for host, frames in self._leaving.items():
             self._running.order({"do": "send", "host": host, "frames": frames})
         self._leaving.clear()
-        self._running.order({"do": "run", "until_ns": until_ns, "frames": True})
+        order = {"do": "run", "until_ns": until_ns, "flows": flows, "frames": True}
+        self._running.order(order)
         arrived: list[Line] = []
         for line in self._running.lines():
             match line["event"]:
                 case "frame":
                     arrived.append(line)
+                case "flow" | "transfer":
+                    self.flows.append(line)
                 case "paused":
-                    self.now_ns = line["at_ns"]
+                    self.now_ns, self.unfinished = line["at_ns"], line["unfinished"]
                     break
         else:
             raise self._running.died()
@@ -167,14 +180,24 @@ class Lab:
             if (receive := self._receivers.get(line["host"])) is not None:
                 receive(line["at_ns"], b64decode(line["frame"]))
 
-    def _network(self, programs: dict[str, Compiled]) -> Line:
+    def _agents(self) -> Agents | None:
+        spec = self._spec.agents
+        if spec is None:
+            return None
+        return Agents(spec, self.topology, self._folder, self._program("ebb-agent"))
+
+    def _network(self, programs: dict[str, Compiled], agents: Agents | None) -> Line:
         """Content of the network file."""
         topology = self.topology
         overhead = self._spec.frame_overhead_bytes
-        return {
-            "transport": "ndp",  # of hosts that are not external: there is none
+        nobody = {  # All hosts are external.
+            "transport": "ndp",
             "params": {"nic": {"frame_overhead_bytes": overhead}},
             "seed": 1,
+        }
+        scratch = Path(self._scratch.name)
+        return {
+            **(nobody if agents is None else agents.network(scratch, overhead)),
             "reaction_ns": self._spec.reaction_ns,
             "switches": [self._switch(each, programs[each.name]) for each in topology.switches],
             "hosts": [
@@ -184,7 +207,8 @@ class Lab:
                     "mac": host.mac,
                     "gateway_mac": host.gateway_mac,
                     "rate_bps": topology.link(host).rate_bps,
-                    "external": True,
+                    **({} if agents is None else agents.labels(host)),
+                    "external": host.name in self._hosts,
                 }
                 for host in topology.hosts
             ],
@@ -220,6 +244,8 @@ class Lab:
     def _host(self, name: str) -> str:
         if name not in self._hosts:
             known = [host.name for host in self.topology.hosts]
+            if name in known:
+                raise InputError(f"an agent plays {name}: name it in agents.external")
             raise InputError(f"there is no host '{name}'; {hint(name, known)}")
         return name
 

@@ -32,13 +32,26 @@ def check_inputs(agent: Path, scenarios: Iterable[Loaded]) -> None:
     for loaded in scenarios:
         for scheme in loaded.schemes.values():
             if new(scheme):
-                agent_parameters(agent, scheme)
+                check_parameters(agent, scheme)
             if loaded.tenancy is not None:
                 check_vms(agent, scheme)
         for traffic in loaded.phases:
             check_transports(agent, f"phase {traffic.name}", traffic.transports or ())
             if new(traffic.workload, loaded.topology.members):
                 check_workload(agent, traffic, loaded.topology)
+
+
+def check_parameters(agent: Path, scheme: Scheme) -> None:
+    """Raises `InputError` if the agent cannot run with the parameters of a scheme."""
+    parameters = agent_parameters(agent, scheme)
+    with TemporaryDirectory(prefix="ebb-check-") as folder:
+        file = Path(folder, "params.json")
+        file.write_text(json.dumps(parameters))
+        command = [str(agent), "params", "--params", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        why = done.stderr.strip().removeprefix(f"ebb-agent: in the parameters file {file}: ")
+        raise InputError(f"scheme {scheme.label}: agent parameter {why}")
 
 
 def check_vms(agent: Path, scheme: Scheme) -> None:

@@ -249,7 +249,7 @@ def resolve(
     unused = sorted(set(spec.override) - set(names)) if schemes is None else []
     if unused:
         raise InputError(f"override.{unused[0]}: there is no such scheme in {names}")
-    chosen = {each: _scheme(each, spec.override.get(each), folder) for each in names}
+    chosen = {each: scheme_of(each, spec.override.get(each), folder) for each in names}
     tenancy = None
     if spec.tenant:
         tenancy = settle(spec.placement, spec.tenant, topology, spec.mtu_bytes)
@@ -409,7 +409,9 @@ def _generated(kind: str, table: str) -> Topology:
     return from_table(json.loads(table), kind)
 
 
-def _scheme(name: str, override: Override | None, folder: Path) -> Scheme:
+def scheme_of(name: str, override: Override | None, folder: Path) -> Scheme:
+    """A scheme of a scenario, whose file is relative to the folder. Raises `InputError` for what is
+    wrong in it."""
     file = name if override is None or override.scheme is None else override.scheme
     if not (folder / file).exists() and Path(file).exists():
         folder = Path()  # of the command line
@@ -453,29 +455,41 @@ class _Read(BaseModel):
 def _traffic(
     spec: ScenarioFile, phase: Phase, topology: Topology, folder: Path, where: str
 ) -> Traffic:
-    given = phase.workload
-    path = folder / given if isinstance(given, str) else None
-    table = given if isinstance(given, dict) else load(folder / given)
-    place = where if path is None else str(path)
-    for host in validate(_Read, table, f"{place}: workload").hosts:
-        topology.host(host)
-    if spec.tenant:
-        own = tenants_workload(spec.tenant)
-        table = table | {key: [*table.get(key, []), *more] for key, more in own.items()}
-    base = folder if path is None else path.parent
+    own = tenants_workload(spec.tenant) if spec.tenant else {}
+    workload, place = workload_of(phase.workload, topology, folder, where, own)
     faults = FaultKeys(
         event=[*spec.event, *phase.event], controller_delay_ns=spec.controller_delay_ns
     )
     return Traffic(
         name=phase.name,
-        workload={"link_rate_bps": _slowest_host_link(topology)}
-        | {key: _with_files(value, base) for key, value in table.items()},
+        workload=workload,
         place=place,
         repeat=phase.repeat,
         transports=None if phase.transports is None else tuple(phase.transports),
         objects=phase.objects,
         steps=tuple(steps(faults, topology)),
     )
+
+
+def workload_of(
+    given: str | dict[str, Any],
+    topology: Topology,
+    folder: Path,
+    where: str,
+    more: Mapping[str, list[Any]] | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Keys of a workload, which name no other file, and the file that they are in, for people:
+    `where` if `given` are the keys. `more` is added to its lists. Raises `InputError` for a host
+    that the topology does not have."""
+    path = folder / given if isinstance(given, str) else None
+    table = given if isinstance(given, dict) else load(folder / given)
+    place = where if path is None else str(path)
+    for host in validate(_Read, table, f"{place}: workload").hosts:
+        topology.host(host)
+    table = table | {key: [*table.get(key, []), *own] for key, own in (more or {}).items()}
+    base = folder if path is None else path.parent
+    keys = {key: _with_files(value, base) for key, value in table.items()}
+    return {"link_rate_bps": _slowest_host_link(topology)} | keys, place
 
 
 def _slowest_host_link(topology: Topology) -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 from ebb_topologies.files import InputError
 from ebb_topologies.nearest import hint
 
-from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.estimates import (
     Estimate,
     Sample,
@@ -232,8 +230,7 @@ def _check_term(experiment: Experiment, term: Term) -> None:
     for name, point in term.labels:
         if name not in axes:
             raise InputError(f"there is no axis '{name}'; {hint(name, axes)}")
-        of_sizes = (experiment.points(axes[name], size) for size in experiment.size)
-        every: set[Scalar] = {*axes[name].points, *chain.from_iterable(of_sizes)}
+        every = set(experiment.every_point(name))
         if point not in every:
             known = ", ".join(map(str, sorted(every, key=str)))
             raise InputError(f"axis {name} has no point {point!r}; it has {known}")

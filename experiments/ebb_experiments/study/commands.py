@@ -26,6 +26,7 @@ from ebb_experiments.study.choices import SIZES, Scalar
 from ebb_experiments.study.claims import Checked, check_expressions
 from ebb_experiments.study.eta import duration
 from ebb_experiments.study.grades import GRADES, Grade
+from ebb_experiments.study.references import check_metrics
 from ebb_experiments.study.run import Plan, cluster, plan, run
 from ebb_experiments.study.spec import (
     Axis,
@@ -104,6 +105,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     for name in _names(options):
         experiment, path = _load(name, options.set)
         of_it = trials(experiment, path.stem, options.size, path.parent)
+        with_packets = (each.loaded for each in of_it if isinstance(each.loaded, Loaded))
+        check_metrics(experiment.metric, with_packets, str(path))
         if options.fabric == "mininet":
             of_it = on_mininet(experiment, of_it)
             why = next(filter(None, map(mininet.unfit, of_it)), None)
@@ -113,11 +116,17 @@ def _run(options: argparse.Namespace, console: Console) -> int:
                 continue
         planned += of_it
     what = plan(planned, store, inputs(expected))
+<<<<<<< HEAD
     again = mininet.invalid(what.stored, store)
     missing = [*what.missing, *again]
     loaded = (trial.loaded for _id, trial in missing)
     with_packets = [each for each in loaded if isinstance(each, Loaded)]
     check_inputs(Binaries(build or programs()).agent, with_packets)
+=======
+    loaded = (trial.loaded for _id, trial in what.missing)
+    missing = [each for each in loaded if isinstance(each, Loaded)]
+    check_inputs(Binaries(build or programs()).agent, missing)
+>>>>>>> de5343eded0badd2257399e94cd99cc1dd69db46
     _tell_damage(what, console, "its trial is run again")
     told = f"{len(what.trials)} trials, {len(what.stored)} of them have been run"
     busy = f"; {len(again)} of these again, because the machine was too busy" if again else ""

@@ -4,6 +4,7 @@ Markers and lines survive a black-and-white print."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ebb_controller.scheme import load_scheme
@@ -76,3 +77,17 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "scdp-one-level": PlotStyle("SCDP without MLFQ", "#6A3D9A", "p", "--"),
 }
 """Styles by scheme, in the order of legends."""
+
+_COLOURS = (RED, BLUE, GREEN, PINK, ORANGE, SKY, YELLOW, GREY, BLACK)
+_MARKERS = "oDsX^Pv*"
+
+
+def new_style(
+    name: str, label: str, colour: str | None, others: Collection[PlotStyle]
+) -> PlotStyle:
+    """Style of a scheme that has no row here, with the label and the colour of its file where none
+    of the others has them, as a variant of one of these would."""
+    labels, taken = ({getattr(other, key) for other in others} for key in ("label", "colour"))
+    free = [each for each in (colour, *_COLOURS) if each is not None and each not in taken]
+    marker = _MARKERS[len(others) % len(_MARKERS)]
+    return PlotStyle(name if label in labels else label, (free or _COLOURS)[0], marker)

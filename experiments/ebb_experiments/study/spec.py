@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.installation import data
 from ebb_topologies.nearest import hint
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
+from ebb_experiments.scenario.loaded import scheme_of
 from ebb_experiments.scenario.spec import Override, Spec
 from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.grades import Range
-from ebb_experiments.study.metric_spec import Metric
-from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
+from ebb_experiments.study.metric_spec import Flows, Jobs, Metric, Rates, Samples
+from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle, new_style
 
 PAPERS = data() / "experiments" / "papers"
 MAX_SEEDS = 10_000
@@ -29,7 +31,8 @@ class Variant(Override):
     """A scheme of the experiment: an override of a scheme's file, and how it is drawn."""
 
     look: str | None = None
-    """Row of `plot_style.py`; none: the one of the scheme's name."""
+    """Row of `plot_style.py`; none: the one of the scheme's name, or else label and colour of its
+    file."""
     set: dict[str, Any] = {}
     """Paths of the scenario that differ with it, as in `axis.set`."""
 
@@ -162,6 +165,22 @@ class Figure(Spec):
         time."""
         return self.kind in ("cdf", "rank", "box") or (first and self.kind == "time")
 
+    def unfit(self, metric: Metric) -> str | None:
+        """Why it cannot draw the metric; none: it can."""
+        if self.of_samples(first=False):
+            fits, needed = isinstance(metric, Flows | Jobs), "one of flows or jobs"
+        elif self.kind == "time":
+            fits, needed = isinstance(metric, Samples | Rates), "`samples` or `rates`"
+        else:
+            fits, needed = not isinstance(metric, Samples | Rates), "one that is a number"
+        return None if fits else f"kind {self.kind} draws {needed}, which `{metric.of}` is not"
+
+    @model_validator(mode="after")
+    def _lines_have_an_axis(self) -> Self:
+        if self.kind == "line" and self.x is None:
+            raise ValueError("a figure of kind line needs `x`, the name of an axis")
+        return self
+
     @model_validator(mode="after")
     def _published_have_a_place(self) -> Self:
         if self.published and self.kind not in ("line", "bars", "cdf"):
@@ -282,6 +301,8 @@ class Experiment(Spec):
     """Kind of claims that do not say their own."""
     deviations: list[str] = []
     """Deviations from the paper at any size; shown with every claim."""
+    _own: dict[str, PlotStyle] = PrivateAttr(default_factory=dict[str, PlotStyle])
+    """Styles of schemes that have no row in `plot_style.py`."""
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
@@ -297,13 +318,34 @@ class Experiment(Spec):
             _known(f"figure {figure.name}: metric", [figure.metric], self.metric)
             named = [name for name in (figure.x, figure.panels, figure.curves) if name]
             _known(f"figure {figure.name}: axis", [*named, *figure.at], axes)
+            if (why := figure.unfit(self.metric[figure.metric])) is not None:
+                raise ValueError(f"figure {figure.name}: metric {figure.metric}: {why}")
+            for axis_name, point in figure.at.items():
+                _known(
+                    f"figure {figure.name}: at.{axis_name}", [point], self.every_point(axis_name)
+                )
             _known(f"figure {figure.name}: schemes", figure.schemes, self.scheme)
             told = [one.scheme for one in figure.published]
             _known(f"figure {figure.name}: published", told, self.scheme)
         for claim in self.claim:
             _known(f"claim '{claim.text}': each", claim.each, axes)
         for name, scheme in self.scheme.items():
-            _known(f"scheme.{name}: look", [scheme.look or name], PLOT_STYLES)
+            _known(f"scheme.{name}: look", [scheme.look] if scheme.look else [], PLOT_STYLES)
+        return self
+
+    def with_own_styles(self, folder: Path) -> Self:
+        """The same with a style for each scheme that has no row in `plot_style.py`, by its file;
+        files are relative to the folder. Raises `InputError` for what is wrong in one."""
+        rows = {name: each.look or name for name, each in self.scheme.items()}
+        others = [PLOT_STYLES[row] for row in rows.values() if row in PLOT_STYLES]
+        for name in (name for name, row in rows.items() if row not in PLOT_STYLES):
+            label, colour = name, None
+            if not self.tenants:
+                override = self.scheme[name].model_dump(exclude={"look", "set"})
+                found = scheme_of(name, Override(**override), folder)
+                label, colour = found.label, found.colour
+            self._own[name] = new_style(name, label, colour, others)
+            others.append(self._own[name])
         return self
 
     @property
@@ -314,12 +356,18 @@ class Experiment(Spec):
     def style(self, scheme: str) -> PlotStyle:
         """Style of a scheme in figures; its name in the file wins over that of the style."""
         of_it = self.scheme[scheme]
-        style = PLOT_STYLES[of_it.look or scheme]
+        style = self._own.get(scheme) or PLOT_STYLES[of_it.look or scheme]
         return replace(style, label=of_it.label or style.label)
 
     def points(self, axis: Axis, size: str) -> list[Scalar]:
         """Points of an axis in a size."""
         return self.size[size].axes.get(axis.name, axis.points)  # type: ignore[index]
+
+    def every_point(self, name: str) -> list[Scalar]:
+        """Points that an axis has in the file or in a size."""
+        (axis,) = (each for each in self.axis if each.name == name)
+        of_sizes = (each.axes.get(name, []) for each in self.size.values())
+        return [*axis.points, *chain.from_iterable(of_sizes)]
 
     def schemes(self, size: str) -> list[str]:
         """Schemes of a size."""
@@ -352,4 +400,4 @@ def experiment_file(name: str) -> Path:
 def load_experiment(path: Path) -> Experiment:
     """Loads an experiment file. Raises `InputError` in one line."""
     # The band of a claim may have no end.
-    return validate(Experiment, load(path, finite=False), str(path))
+    return validate(Experiment, load(path, finite=False), str(path)).with_own_styles(path.parent)

@@ -1,7 +1,7 @@
 //! Consecutive segments of a flow are merged into one segment.
 //!
 //! As Linux does it (GRO, and LRO before it): only segments with payload, without urgent data, of
-//! the same addresses, ports, class, ECN mark, acknowledgment and window, each beginning where
+//! the same addresses, ports, class, ECN mark, identification, acknowledgment and window, each beginning where
 //! the one before it ends; a shorter one, one with PSH and one with FIN is the last of a merged segment.
 //! Timestamps may differ, as with LRO: the merged segment has the oldest, the one that an
 //! acknowledgment of all of them echoes (RFC 7323 4.3).
@@ -143,6 +143,7 @@ impl Open {
             && without_end(a.flags) == without_end(b.flags)
             && self.ip.dscp == next.ip.dscp
             && self.ip.ecn == next.ip.ecn
+            && self.ip.id == next.ip.id
             && self.ip.ttl == next.ip.ttl
             && without_time(&a.options) == without_time(&b.options)
             && a.options.timestamps.is_some() == b.options.timestamps.is_some();

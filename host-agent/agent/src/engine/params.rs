@@ -97,9 +97,18 @@ pub fn read_file<T: DeserializeOwned>(path: &Path, kind: &str) -> anyhow::Result
     if is_toml {
         toml::from_str(&text).map_err(|error| anyhow!(error.to_string()))
     } else {
-        serde_json::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+        read_json(&text)
     }
     .with_context(|| format!("in the {kind} file {shown}"))
+}
+
+/// Reads JSON; an error names the key in whose value it is.
+fn read_json<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
+    let mut input = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut input);
+    let value = value.map_err(|error| anyhow!(error.to_string()))?;
+    input.end().map_err(|error| anyhow!(error.to_string()))?;
+    Ok(value)
 }
 
 fn validate(params: &Params) -> anyhow::Result<()> {
@@ -149,6 +158,11 @@ mod tests {
             read_text("e.json", r#"{"ndp": {"rto_ns": 0}}"#).unwrap_err()
         );
         assert!(error.contains("rto_ns is 0"), "{error}");
+        let error = format!(
+            "{:#}",
+            read_text("f.json", r#"{"ndp": {"rto_ns": -5}}"#).unwrap_err()
+        );
+        assert!(error.contains("ndp.rto_ns: invalid value"), "{error}");
     }
 
     #[test]

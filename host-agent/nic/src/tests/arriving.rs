@@ -17,6 +17,7 @@ struct Segment {
     payload: Vec<u8>,
     flags: TcpFlags,
     ecn: Ecn,
+    id: u16,
     timestamps: Option<(u32, u32)>,
 }
 
@@ -28,6 +29,7 @@ impl Segment {
             payload: (0..bytes).map(|at| (seq as usize + at) as u8).collect(),
             flags: TcpFlags::ACK,
             ecn: Ecn::Ect0,
+            id: 0,
             timestamps: Some((seq, 7)),
         }
     }
@@ -47,8 +49,11 @@ impl Segment {
             },
         };
         let mut packet = Vec::new();
-        Ipv4Header::new(from, HERE, Protocol::TCP, 10, self.ecn)
-            .emit(header.emitted_bytes() + self.payload.len(), &mut packet);
+        let ip = Ipv4Header {
+            id: self.id,
+            ..Ipv4Header::new(from, HERE, Protocol::TCP, 10, self.ecn)
+        };
+        ip.emit(header.emitted_bytes() + self.payload.len(), &mut packet);
         header.emit(from, HERE, &self.payload, &mut packet);
         packet
     }
@@ -62,6 +67,7 @@ impl Segment {
             payload: tcp.payload.to_vec(),
             flags: tcp.header.flags,
             ecn: ip.header.ecn,
+            id: ip.header.id,
             timestamps: tcp.header.options.timestamps,
         }
     }
@@ -176,6 +182,7 @@ fn what_differs_or_is_missing_ends_a_segment() {
     };
     assert_eq!(lengths(&|_| ()), [600]);
     assert_eq!(lengths(&|s| s[2].ecn = Ecn::Ce), [200, 100, 300]);
+    assert_eq!(lengths(&|s| s[2].id = 9), [200, 100, 300]);
     assert_eq!(lengths(&|s| drop(s.remove(2))), [200, 300]);
     assert_eq!(lengths(&|s| s.swap(2, 3)), [200, 100, 100, 200]);
     assert_eq!(

@@ -178,6 +178,7 @@ impl Backend<'_> {
             }
             ("digest", [_, data]) if !self.is_data(name, data) => return,
             ("digest", [receiver, data]) => {
+                self.warn_of_lost_digest(span);
                 let id = self.learn_list(type_args.first(), data, span);
                 (
                     "generate_digest",
@@ -295,6 +296,16 @@ impl Backend<'_> {
             };
             let message = format!("{name} is only possible in {place}");
             self.error("misplaced-call", span, message);
+        }
+    }
+
+    /// A switch sends the digests of a packet when ingress has ended.
+    fn warn_of_lost_digest(&self, span: Span) {
+        if self.stage != Stage::Ingress {
+            let message = "digests are only sent from ingress, this one is lost";
+            let warning = Diagnostic::warning("lost-digest", span, message);
+            let help = "clone the packet to the CPU port instead";
+            self.diagnostics.report(warning.help(help));
         }
     }
 

@@ -509,7 +509,7 @@ impl Transport for TcpEndpoint {
         };
         let port = tcp.header.destination_port;
         let peer = SocketAddrV4::new(ip.header.src, tcp.header.source_port);
-        let segment = Segment::from_wire(tcp, ip.header.ecn);
+        let segment = Segment::from_wire(tcp, &ip.header);
         let Some(id) = self.flows.find(port, peer) else {
             return self.handle_stranger(now, port, peer, &segment, ip.header.dscp);
         };

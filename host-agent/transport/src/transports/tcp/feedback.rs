@@ -1,5 +1,5 @@
 //! The seam between TCP and schemes in which the network talks to senders: messages about packets of ours,
-//! fields that our packets carry for switches, and how a connection reacts.
+//! fields that our packets carry for switches or from them, and how a connection reacts.
 //!
 //! A scheme brings a [`Feedback`], one for all connections of a host, and a [`Reaction`] for each of them
 //! where it changes what the sender does. A connection without either pays for an empty list.
@@ -43,6 +43,13 @@ pub(crate) trait Feedback: fmt::Debug + Send + Sync {
     /// Completes the options of a segment without payload. `out_of_order_bytes` have arrived beyond the
     /// one that it acknowledges.
     fn stamp_ack(&self, _out_of_order_bytes: u64, _options: &mut TcpOptions) {}
+
+    /// Telemetry of the next ACK: what it says of the identifications that have arrived since the last one,
+    /// as switches left them. `earlier` is that of those before the segment that comes with `arrived`. 0:
+    /// nothing. An ACK that says something goes out by itself, not with data.
+    fn echo(&self, _earlier: u16, _arrived: u16) -> u16 {
+        0
+    }
 
     /// The host serves the flow with the least remaining bytes first.
     fn serves_shortest_first(&self) -> bool {
@@ -92,6 +99,12 @@ impl FeedbackSet {
         for one in self.all() {
             one.stamp_ack(out_of_order_bytes, options);
         }
+    }
+
+    /// [`Feedback::echo`]; of several the largest, as they share one field.
+    pub(super) fn echo(&self, earlier: u16, arrived: u16) -> u16 {
+        let each = self.all().iter().map(|one| one.echo(earlier, arrived));
+        each.max().unwrap_or(0)
     }
 
     pub(super) fn serves_shortest_first(&self) -> bool {

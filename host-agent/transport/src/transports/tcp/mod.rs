@@ -63,6 +63,8 @@ mod state;
 mod stream;
 mod synchronized;
 #[cfg(test)]
+mod telemetry_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod transfer_tests;

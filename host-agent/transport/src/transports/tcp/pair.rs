@@ -138,7 +138,7 @@ impl Pair {
         {
             let ip = Ipv4Header::parse(&packet).unwrap();
             let tcp = TcpHeader::parse(ip.payload, ip.header.src, ip.header.dst).unwrap();
-            let segment = Segment::from_wire(tcp, ip.header.ecn).into_owned();
+            let segment = Segment::from_wire(tcp, &ip.header).into_owned();
             let fate = (self.fate)(self.sent, host, &segment);
             self.log.push((self.now, host, segment));
             let delay = match fate {

@@ -30,7 +30,7 @@ fn sender(net: &Network) -> SenderCounters {
 /// Segments with payload that pair 0 has sent: when, how long, and what they say is left.
 fn data(net: &Network) -> Vec<(Instant, u64, u16)> {
     let sent = net.sent.iter().filter(|(_, s)| !s.payload.is_empty());
-    sent.map(|(at, s)| (*at, s.payload.len() as u64, s.remaining))
+    sent.map(|(at, s)| (*at, s.payload.len() as u64, s.id))
         .collect()
 }
 
@@ -51,13 +51,13 @@ fn packets_say_what_is_left_and_others_that_nothing_is() {
     assert!(data[29].2 < remaining_code(15 * MSS));
     let bare = net.sent.iter().filter(|(_, s)| s.payload.is_empty());
     assert!(bare.clone().count() >= 2, "SYN and the last ACK");
-    assert!(bare.clone().all(|(_, s)| s.remaining == 0));
+    assert!(bare.clone().all(|(_, s)| s.id == 0));
 }
 
 #[test]
 fn the_remaining_size_is_the_identification_on_the_wire() {
     let segment = Segment {
-        remaining: 13_365,
+        id: 13_365,
         payload: vec![1, 2, 3].into(),
         ..Segment::default()
     };
@@ -80,7 +80,7 @@ fn data_in_a_syn_says_what_is_left() {
     net.run_and_check();
     let (_, syn) = &net.sent[0];
     assert!(syn.flags.syn && !syn.payload.is_empty());
-    assert_eq!(syn.remaining, remaining_code(3 * MSS));
+    assert_eq!(syn.id, remaining_code(3 * MSS));
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn what_has_been_sacked_is_not_left() {
     let [(_, original), (_, again)] = copies[..] else {
         panic!("{} copies", copies.len());
     };
-    assert_eq!(original.remaining, remaining_code(40 * MSS));
+    assert_eq!(original.id, remaining_code(40 * MSS));
     // At least what the link carries until the timer expires has been SACKed.
-    assert!(again.remaining < remaining_code(30 * MSS));
+    assert!(again.id < remaining_code(30 * MSS));
 }
 
 #[test]

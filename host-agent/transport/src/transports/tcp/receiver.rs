@@ -21,6 +21,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) fin: bool,
     pub(crate) ce: bool,
     pub(crate) cwr: bool,
+    /// Telemetry of the next ACK: of it and of those before it.
+    pub(crate) telemetry: u16,
 }
 
 /// Contents of an ACK. The blocks belong to the number: with later blocks an earlier number would
@@ -32,6 +34,8 @@ pub(crate) struct AckState {
     pub(crate) sack_blocks: SackRanges,
     /// Bytes that have arrived beyond `ack`.
     pub(crate) out_of_order_bytes: u64,
+    /// In-band telemetry of the packets that it is for. 0: none.
+    pub(crate) telemetry: u16,
 }
 
 /// Counters of the receiving half of a connection.
@@ -73,6 +77,8 @@ pub(crate) struct Receiver {
     ack_deadline: Option<Instant>,
     /// Data segments since the last ACK.
     unacked_packets: u32,
+    /// In-band telemetry of them. 0: none.
+    telemetry: u16,
     /// Right edge of the last window advertised.
     advertised_edge: u64,
     /// Last.ACK.sent of RFC 7323.
@@ -103,6 +109,7 @@ impl Receiver {
             due: VecDeque::new(),
             ack_deadline: None,
             unacked_packets: 0,
+            telemetry: 0,
             advertised_edge: next + buffer.size(),
             last_ack: next,
             counters: ReceiverCounters::default(),
@@ -138,6 +145,11 @@ impl Receiver {
 
     pub(crate) fn counters(&self) -> ReceiverCounters {
         self.counters
+    }
+
+    /// Telemetry of the data segments since the last ACK.
+    pub(crate) fn telemetry(&self) -> u16 {
+        self.telemetry
     }
 
     /// In-order bytes that wait for the application.
@@ -176,6 +188,7 @@ impl Receiver {
             fin,
             ce,
             cwr,
+            telemetry,
         } = arrival;
         let next_before = self.next();
         self.counters.packets += 1;
@@ -191,6 +204,7 @@ impl Receiver {
             }
             at_once = true;
         }
+        self.telemetry = telemetry;
         let edge = self.reassembly.next() + self.window();
         let end = start + payload.len() as u64;
         if fin && end <= edge && self.fin.is_none() {
@@ -238,6 +252,7 @@ impl Receiver {
         self.due.push_back(ack);
         self.ack_deadline = None;
         self.unacked_packets = 0;
+        self.telemetry = 0;
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) {
@@ -251,10 +266,10 @@ impl Receiver {
     }
 
     /// The next ACK that must go out by itself before a segment with data or FIN may carry the
-    /// latest: all but the last, and that too if it says something else about ECN.
+    /// latest: all but the last, and that too if it says something else about ECN, or has telemetry.
     pub(crate) fn take_earlier_ack(&mut self) -> Option<AckState> {
         let first = self.due.front()?;
-        let differs = first.ece != self.echo.echo();
+        let differs = first.ece != self.echo.echo() || first.telemetry != 0;
         if self.due.len() > 1 || differs {
             self.take_ack()
         } else {
@@ -277,6 +292,7 @@ impl Receiver {
             ece: self.echo.echo(),
             sack_blocks: self.reassembly.sack_blocks(),
             out_of_order_bytes: self.reassembly.out_of_order_bytes(),
+            telemetry: self.telemetry,
         }
     }
 

@@ -19,6 +19,7 @@ fn data(segment: u64, ce: bool) -> Arrival<'static> {
         fin: false,
         ce,
         cwr: false,
+        telemetry: 0,
     }
 }
 
@@ -282,4 +283,22 @@ fn the_dctcp_state_machine_in_full() {
         }
         assert_eq!(rows, 8 * m);
     }
+}
+
+#[test]
+fn telemetry_goes_out_once_and_never_beside_data() {
+    let mut r = receiver(EcnMode::Off);
+    let with = |segment, telemetry| Arrival {
+        telemetry,
+        ..data(segment, false)
+    };
+    r.on_arrival(Instant::ZERO, with(0, 7));
+    // A segment of ours carries the ACK; the identification of that has other uses.
+    assert_eq!(r.take_earlier_ack(), None);
+    r.on_ack_carried();
+    r.on_arrival(Instant::ZERO, with(1, 7));
+    r.on_arrival(Instant::ZERO, with(2, 9));
+    let ack = r.take_earlier_ack().expect("by itself, before data");
+    assert_eq!((ack.ack, ack.telemetry), (1 + 3 * MSS, 9));
+    assert_eq!((r.take_earlier_ack(), r.telemetry()), (None, 0));
 }

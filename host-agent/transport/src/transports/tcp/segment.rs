@@ -22,7 +22,7 @@ pub struct Flags {
     pub cwr: bool,
 }
 
-/// One segment, with the one bit of the IP header that matters to TCP in each direction. The
+/// One segment, with the fields of the IP header that matter to TCP. The
 /// payload stays where it is: in the packet that arrived, or in the buffer of whoever sends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment<'a> {
@@ -42,8 +42,8 @@ pub struct Segment<'a> {
     pub ce: bool,
     /// Sent: the packet is to carry ECT(0).
     pub ect: bool,
-    /// Sent: the identification of the IPv4 header, where the algorithm says in it how much is left.
-    pub remaining: u16,
+    /// Identification of the IPv4 header: a field of algorithms and of switches, 0 where it says nothing.
+    pub id: u16,
 }
 
 impl<'a> Segment<'a> {
@@ -81,8 +81,8 @@ impl<'a> Segment<'a> {
         self.payload.len() as u32 + u32::from(self.flags.syn) + u32::from(self.flags.fin)
     }
 
-    /// The segment in a TCP packet that arrived with `ecn` in its IP header.
-    pub fn from_wire(tcp: TcpSegment<'a>, ecn: Ecn) -> Self {
+    /// The segment in a TCP packet that arrived with the IP header `ip`.
+    pub fn from_wire(tcp: TcpSegment<'a>, ip: &Ipv4Header) -> Self {
         let TcpSegment { header, payload } = tcp;
         let has = |flag| header.flags.contains(flag);
         Segment {
@@ -99,9 +99,9 @@ impl<'a> Segment<'a> {
             window: header.window,
             options: header.options,
             payload: Cow::Borrowed(payload),
-            ce: ecn == Ecn::Ce,
-            ect: ecn != Ecn::NotEct,
-            remaining: 0,
+            ce: ip.ecn == Ecn::Ce,
+            ect: ip.ecn != Ecn::NotEct,
+            id: ip.id,
         }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Segment<'a> {
         packet.clear();
         let bytes = header.emitted_bytes() + self.payload.len();
         let ip = Ipv4Header {
-            id: self.remaining,
+            id: self.id,
             ..Ipv4Header::new(source, destination, Protocol::TCP, dscp, ecn)
         };
         ip.emit(bytes, packet);

@@ -51,6 +51,8 @@ pub(crate) struct AckArrival<'a> {
     pub(crate) echoed_rtt: Option<Duration>,
     /// Bytes that the receiver has beyond `ack`. None: it does not say.
     pub(crate) out_of_order_bytes: Option<u32>,
+    /// [`Feedback::echo`](super::feedback::Feedback::echo) of the receiver; 0 beside data.
+    pub(crate) telemetry: u16,
 }
 
 /// Next segment to send.
@@ -433,6 +435,7 @@ impl Sender {
             in_recovery: was_in_recovery || matches!(self.recovery, Recovery::Fast { .. }),
             after_timeout: matches!(self.recovery, Recovery::Timeout { .. }),
             window_limited,
+            telemetry: arrival.telemetry,
         });
         self.cwr_pending |= reduced;
     }

@@ -142,6 +142,7 @@ impl Synchronized {
                 fin: syn.flags.fin,
                 ce: syn.ce,
                 cwr: false,
+                telemetry: self.feedback.echo(0, syn.id),
             },
         );
     }
@@ -254,6 +255,7 @@ impl Synchronized {
         }
         let state = self.state();
         if length > 0 && !self.receiver.fin_received() {
+            let telemetry = self.feedback.echo(self.receiver.telemetry(), segment.id);
             self.receiver.on_arrival(
                 now,
                 Arrival {
@@ -262,6 +264,7 @@ impl Synchronized {
                     fin: segment.flags.fin,
                     ce: segment.ce,
                     cwr: segment.flags.cwr,
+                    telemetry,
                 },
             );
             if self.receiver.fin_received() {
@@ -331,6 +334,7 @@ impl Synchronized {
     fn handle_ack(&mut self, now: Instant, segment: &Segment<'_>, start: u64, ack: u64) {
         let shift = self.agreement.window_shifts.map_or(0, |(peer, _)| peer);
         let next = self.sender.next();
+        let pure = segment.sequence_length() == 0;
         let mut sack_blocks = SackRanges::new();
         if self.agreement.sack {
             for &(left, right) in &segment.options.sack_blocks {
@@ -362,9 +366,10 @@ impl Synchronized {
                 window: u64::from(segment.window) << shift,
                 sack_blocks: &sack_blocks,
                 ece: segment.flags.ece,
-                pure: segment.sequence_length() == 0,
+                pure,
                 echoed_rtt,
                 out_of_order_bytes: segment.options.out_of_order_bytes,
+                telemetry: if pure { segment.id } else { 0 },
             },
         );
         if self.sender.stream_acked() && self.stream_acked_at.is_none() {
@@ -534,9 +539,10 @@ impl Synchronized {
                 segment.ect =
                     self.agreement.ecn != EcnMode::Off && !payload.is_empty() && !retransmission;
                 if !payload.is_empty() {
-                    // They would not fit beside a full payload.
+                    // They would not fit beside a full payload, and the identification has other uses there.
                     segment.options.sack_blocks.clear();
                     segment.options.out_of_order_bytes = None;
+                    segment.id = 0;
                     let remaining_bytes = || self.sender.remaining_bytes().max(1);
                     self.feedback.stamp(remaining_bytes, &mut segment);
                 }
@@ -598,6 +604,7 @@ impl Synchronized {
                 sack_blocks,
                 ..TcpOptions::default()
             },
+            id: state.telemetry,
             ..Segment::default()
         };
         self.feedback

@@ -16,6 +16,9 @@ use crate::object::{GeneratedSource, ObjectSource};
 /// IPv4 and TCP headers without options, and Ethernet.
 const HEADER_BYTES: u64 = 14 + 20 + 20;
 
+/// A full packet.
+const PACKET_BYTES: u64 = 1460 + HEADER_BYTES;
+
 /// Initial sequence number of pair 0, so close to the end of the space that transfers wrap.
 const FIRST_ISS: u32 = 0xffff_ff00;
 
@@ -45,6 +48,8 @@ pub(crate) struct Link {
     pub(crate) rate: BitRate,
     pub(crate) delay: Duration,
     pub(crate) capacity_bytes: u64,
+    /// Whether a segment with payload leaves with the longest queue that it has found on its way, in packets.
+    pub(crate) writes_depth: bool,
     /// CE on ECT segments that find more than this in the queue (DCTCP's K).
     pub(crate) mark_above_bytes: u64,
     pub(crate) fate: FateOf,
@@ -70,6 +75,7 @@ impl Link {
             rate,
             delay,
             capacity_bytes: u64::MAX,
+            writes_depth: false,
             mark_above_bytes: u64::MAX,
             fate: Box::new(|_, _| Fate::Pass),
             count: 0,
@@ -108,6 +114,9 @@ impl Link {
             self.drops += 1;
             self.dropped.push((pair, notification(&segment)));
             return;
+        }
+        if self.writes_depth && !segment.payload.is_empty() {
+            segment.id = segment.id.max((depth / PACKET_BYTES) as u16);
         }
         if segment.ect && (depth > self.mark_above_bytes || fate == Fate::Mark) {
             segment.ce = true;
@@ -173,6 +182,8 @@ pub(crate) struct Network {
     pub(crate) trace: Vec<(Instant, Option<f64>, u64)>,
     /// ACKs that reached the left of pair 0: time, offset acknowledged, SND.NXT, ECN-Echo.
     pub(crate) acks: Vec<(Instant, u64, u64, bool)>,
+    /// Telemetry of each of them.
+    pub(crate) telemetry: Vec<u16>,
     /// SND.NXT of the left of pair 0.
     sent_end: u64,
     /// Segments sent by the left of pair 0, in order.
@@ -215,6 +226,7 @@ impl Network {
             backward: link(),
             trace: Vec::new(),
             acks: Vec::new(),
+            telemetry: Vec::new(),
             sent_end: 0,
             sent: Vec::new(),
             tells_after: None,
@@ -388,6 +400,7 @@ impl Network {
         if let (Some(ack), false) = (segment.ack, segment.flags.syn) {
             let ack = (self.now, unwrap(ack), self.sent_end, segment.flags.ece);
             self.acks.push(ack);
+            self.telemetry.push(segment.id);
         }
     }
 

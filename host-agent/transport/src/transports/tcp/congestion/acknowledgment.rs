@@ -21,6 +21,8 @@ pub struct Acknowledgment {
     pub after_timeout: bool,
     /// The window, not the application or the peer's buffer, is what holds the sender back.
     pub window_limited: bool,
+    /// In-band telemetry: the echo of values that switches have written into packets (`Feedback::echo`). 0: none.
+    pub telemetry: u16,
 }
 
 #[cfg(test)]
@@ -36,6 +38,7 @@ impl Acknowledgment {
             in_recovery: false,
             after_timeout: false,
             window_limited: true,
+            telemetry: 0,
         }
     }
 }

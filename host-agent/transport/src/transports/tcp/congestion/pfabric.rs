@@ -113,7 +113,7 @@ impl Feedback for ShortestFirst {
     }
 
     fn stamp(&self, remaining_bytes: u64, segment: &mut Segment<'_>) {
-        segment.remaining = remaining_code(remaining_bytes);
+        segment.id = remaining_code(remaining_bytes);
     }
 
     fn serves_shortest_first(&self) -> bool {
