@@ -192,6 +192,22 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_comes_with_the_fields_of_ip_that_switches_change() {
+        let (here, there) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let segment = Segment {
+            id: 0xabcd,
+            ect: true,
+            payload: vec![1, 2, 3].into(),
+            ..Segment::default()
+        };
+        let mut packet = Vec::new();
+        segment.emit((here, 5), (there, 6), 0, &mut packet);
+        let ip = Ipv4Header::parse(&packet).unwrap();
+        let tcp = TcpHeader::parse(ip.payload, here, there).unwrap();
+        assert_eq!(Segment::from_wire(tcp, &ip.header), segment);
+    }
+
+    #[test]
     fn resets_follow_rfc_9293() {
         let syn = Segment {
             seq: 7,
