@@ -116,17 +116,11 @@ def _run(options: argparse.Namespace, console: Console) -> int:
                 continue
         planned += of_it
     what = plan(planned, store, inputs(expected))
-<<<<<<< HEAD
     again = mininet.invalid(what.stored, store)
     missing = [*what.missing, *again]
     loaded = (trial.loaded for _id, trial in missing)
     with_packets = [each for each in loaded if isinstance(each, Loaded)]
     check_inputs(Binaries(build or programs()).agent, with_packets)
-=======
-    loaded = (trial.loaded for _id, trial in what.missing)
-    missing = [each for each in loaded if isinstance(each, Loaded)]
-    check_inputs(Binaries(build or programs()).agent, missing)
->>>>>>> de5343eded0badd2257399e94cd99cc1dd69db46
     _tell_damage(what, console, "its trial is run again")
     told = f"{len(what.trials)} trials, {len(what.stored)} of them have been run"
     busy = f"; {len(again)} of these again, because the machine was too busy" if again else ""
