@@ -119,8 +119,9 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     again = mininet.invalid(what.stored, store)
     missing = [*what.missing, *again]
     loaded = (trial.loaded for _id, trial in missing)
-    with_packets = [each for each in loaded if isinstance(each, Loaded)]
-    check_inputs(Binaries(build or programs()).agent, with_packets)
+    check_inputs(
+        Binaries(build or programs()).agent, [each for each in loaded if isinstance(each, Loaded)]
+    )
     _tell_damage(what, console, "its trial is run again")
     told = f"{len(what.trials)} trials, {len(what.stored)} of them have been run"
     busy = f"; {len(again)} of these again, because the machine was too busy" if again else ""
