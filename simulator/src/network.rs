@@ -259,7 +259,7 @@ impl Network {
         ] {
             ensure!(
                 !(self.skip && given),
-                "skip: not with {what} cannot be skipped; leave one of them away"
+                "skip: not with {what} cannot be skipped; remove one of the two"
             );
         }
         Ok(())

@@ -130,7 +130,10 @@ impl ArrivalTimes {
             ));
         }
         if matches!(clock, Clock::Once { .. }) && traffic.count.is_some() {
-            return Err(Error::at(place, "happen once; leave count away"));
+            return Err(Error::at(
+                place,
+                "have type \"once\", one for each host that starts; remove count",
+            ));
         }
         Ok(Self {
             left: match clock {

@@ -250,7 +250,7 @@ fn what_is_wrong_is_told() {
     );
     assert_eq!(
         traffic("arrivals = { type = 'once' }\ncount = 3"),
-        "traffic t arrivals: happen once; leave count away"
+        "traffic t arrivals: have type \"once\", one for each host that starts; remove count"
     );
     assert_eq!(
         traffic("arrivals = { type = 'once' }\npriority = 8"),
