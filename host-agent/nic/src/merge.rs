@@ -1,8 +1,10 @@
 //! Consecutive segments of a flow are merged into one segment.
 //!
 //! As Linux does it (GRO, and LRO before it): only segments with payload, without urgent data, of
-//! the same addresses, ports, class, ECN mark, identification, acknowledgment and window, each beginning where
-//! the one before it ends; a shorter one, one with PSH and one with FIN is the last of a merged segment.
+//! the same addresses, ports, class, ECN mark, identification, acknowledgment and window, each
+//! beginning where the one before it ends; a shorter one, one with PSH and one with FIN is the last
+//! of a merged segment. Identifications that count up, which Linux merges, are kept apart here: with
+//! us they are values of hosts and switches, such as pFabric's remaining size.
 //! Timestamps may differ, as with LRO: the merged segment has the oldest, the one that an
 //! acknowledgment of all of them echoes (RFC 7323 4.3).
 
