@@ -177,8 +177,10 @@ impl Handshake {
         }
         self.first_sent.get_or_insert(now);
         self.packets += 1;
-        // Whoever answers that it dropped a SYN is there, but not for ever.
-        if self.deadline.is_none() || self.notified <= params.max_retries {
+        // Whoever answers that it dropped a SYN is there, but not for ever. Another SYN-ACK for a SYN that
+        // comes again does not end the last wait for the peer sooner.
+        let last_wait = self.agreement.is_some() && self.retries > params.max_syn_ack_retries;
+        if self.deadline.is_none() || (self.notified <= params.max_retries && !last_wait) {
             self.deadline = Some(now + self.rtt.rto());
         }
         let agreed = self.agreement.as_ref();
@@ -339,6 +341,26 @@ mod tests {
             }
         );
         assert!(!syn_ack.flags.ece && !syn_ack.ect);
+    }
+
+    #[test]
+    fn a_repeated_syn_does_not_shorten_the_last_wait() {
+        let params = TcpParams::default();
+        let agreement = Agreement::new(&params, EcnMode::Off, &Segment::default());
+        let mut handshake = Handshake::new(&params, Some(agreement));
+        let mut now = Instant::ZERO;
+        for _ in 0..=params.max_syn_ack_retries {
+            assert!(handshake.poll(now, &params, EcnMode::Off, 1).is_some());
+            now = handshake.next_deadline().unwrap();
+            assert!(handshake.handle_deadline(now, &params));
+        }
+        let end = now + params.idle_timeout();
+        assert_eq!(handshake.next_deadline(), Some(end));
+        handshake.syn_pending = true;
+        now += Duration::from_millis(1);
+        assert!(handshake.poll(now, &params, EcnMode::Off, 1).is_some());
+        assert_eq!(handshake.next_deadline(), Some(end));
+        assert!(!handshake.handle_deadline(end, &params));
     }
 
     #[test]
