@@ -269,7 +269,7 @@ CARGO_TEST := $(CARGO) test --locked --workspace
 test-rust: test-crates test-units ## both of these, of the crates
 
 # $(call test,TARGETS): compiled, then run.
-test = nice -n 19 $(CARGO_TEST) $(1) --no-run && \
+test = nice -n 10 $(CARGO_TEST) $(1) --no-run && \
   PROPTEST_CASES=$${PROPTEST_CASES:-100} $(CARGO_TEST) $(1) --no-fail-fast
 
 test-crates: $(OURS) ## integration tests of the crates, which wait more than they compute

@@ -144,8 +144,9 @@ PARTS = {
     "test-python": ("test-fabrics", "test-tools"),
 }
 """Targets of levels that run as two, side by side."""
-PATIENT = {"lint", "test-units"}
-"""Targets that only compute: they take the processors while nobody else wants them."""
+NICE = {"lint": 19, "test-units": 19, "test-instructions": 19, "test-tools": 10}
+"""Niceness of targets that compute: they take what others, which wait for times, leave of the
+processors. The last wait for a few minutes at most, for processes of their own."""
 LINTED = {"lint", "test-rust"}
 """Levels that share a compilation, by clippy's driver, if both run."""
 ALONE = {"test-e2e"}
@@ -164,7 +165,7 @@ class Running:
         self._start = time.monotonic()
         self._wall_s = self._processor_s = 0.0
         self._process = subprocess.Popen(
-            [*(["nice", "-n", "19"] if self._target in PATIENT else []), "make", self._target],
+            ["nice", "-n", str(NICE.get(self._target, 0)), "make", self._target],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
