@@ -263,23 +263,22 @@ test-build: ## what the tests need, but those of Rust, which compile while other
 	@$(MAKE) -j2 .venv/.dev-installed build
 	@$(MAKE) $(TNA_PROGRAMS) $(BUILD)/.instructions
 
-# Tests of other levels wait for times, so they come before what only computes. Clippy wants the examples, too; in `make
-# test` it is clippy that compiles (tools/clippy.py), and whoever comes first compiles for both.
-CARGO_TEST := $(CARGO) test --locked --workspace
+# Clippy wants the examples, too; in `make test` it is clippy that compiles (tools/clippy.py), and whoever comes first
+# compiles for both. One cargo compiles and runs: a second one would wait for those that compile something else. Tests
+# of other levels wait for times, so they come before what compiles.
+CARGO_TEST := $(CARGO) test --locked --workspace --no-fail-fast
+test = PROPTEST_CASES=$${PROPTEST_CASES:-100} nice -n 10 $(CARGO_TEST)
+
 test-rust: test-crates test-units ## both of these, of the crates
 
-# $(call test,TARGETS): compiled, then run.
-test = nice -n 10 $(CARGO_TEST) $(1) --no-run && \
-  PROPTEST_CASES=$${PROPTEST_CASES:-100} $(CARGO_TEST) $(1) --no-fail-fast
-
 test-crates: $(OURS) ## integration tests of the crates, which wait more than they compute
-	@$(call test,--test '*')
+	@$(test) --test '*'
 
 test-units: $(OURS) ## unit tests of the crates
-	@$(call test,--lib --bins)
+	@$(test) --lib --bins
 
 test-long: .venv/.dev-installed build ## the same with many more random inputs and all of the corpora; 8192 hosts
-	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --tests --no-fail-fast
+	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --tests
 	@EBB_LONG=1 $(PYTHON) -m pytest -s experiments/tests/test_scale.py
 
 OF_PYTHON := .venv/.dev-installed build $(TNA_PROGRAMS)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 import clippy
 import durations
@@ -143,10 +143,11 @@ PARTS = {
     "test-rust": ("test-crates", "test-units"),
     "test-python": ("test-fabrics", "test-tools"),
 }
-"""Targets of levels that run as two, side by side."""
-NICE = {"lint": 19, "test-units": 19, "test-instructions": 19, "test-tools": 10}
+"""Targets of levels that run as two, side by side. The second begins once the first has said
+something: that cargo compiles it, which the second's cargo waits for."""
+NICE = {"lint": 19, "test-units": 19, "test-instructions": 19, "test-tools": 15}
 """Niceness of targets that compute: they take what others, which wait for times, leave of the
-processors. The last wait for a few minutes at most, for processes of their own."""
+processors. The last one's tests wait for processes of their own, for two minutes at most."""
 LINTED = {"lint", "test-rust"}
 """Levels that share a compilation, by clippy's driver, if both run."""
 ALONE = {"test-e2e"}
@@ -161,6 +162,8 @@ class Running:
     ) -> None:
         self.name = name
         self._target = part or name
+        self.has_begun = Event()
+        """It has printed a line, or ended."""
         self._lines: SimpleQueue[durations.Line | None] = SimpleQueue()
         self._start = time.monotonic()
         self._wall_s = self._processor_s = 0.0
@@ -178,10 +181,12 @@ class Running:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.put((time.monotonic() - self._start, line))
+            self.has_begun.set()
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         self._wall_s, self._processor_s = time.monotonic() - self._start, processor_s(usage)
         self._lines.put(None)
+        self.has_begun.set()
 
     def show(self) -> Level:
         """Prints its output until the level has ended; returns its counts."""
@@ -212,6 +217,16 @@ def build() -> bool:
     return built
 
 
+def start(name: str, environment: Mapping[str, str] | None) -> list[Running]:
+    """Starts a level, in its parts if it has some."""
+    parts: list[Running] = []
+    for part in PARTS.get(name, (name,)):
+        if parts:
+            parts[-1].has_begun.wait()
+        parts.append(Running(name, environment, part))
+    return parts
+
+
 def run(names: Sequence[str]) -> dict[str, Level]:
     """Runs levels; returns the counts of each, in their order.
 
@@ -220,10 +235,10 @@ def run(names: Sequence[str]) -> dict[str, Level]:
     built = build()
     linted = LINTED if set(names) >= LINTED else set()
     beside = [
-        Running(name, clippy.WHILE_COMPILING if name in linted else None, part)
+        running
         for name in names
         if built and name not in ALONE
-        for part in PARTS.get(name, (name,))
+        for running in start(name, clippy.WHILE_COMPILING if name in linted else None)
     ]
     levels: dict[str, Level] = {}
     for running in beside:

@@ -136,15 +136,22 @@ def test_a_level_says_what_it_cost(tmp_path: Path, monkeypatch: MonkeyPatch) -> 
     assert level.wall_s >= 0.2
 
 
+PARTS = """
+test-build:
+test-fabrics:
+	@sleep 0.2; touch said; echo hello; until test -e here; do sleep 0.01; done
+	@echo '2 passed in 0.1s'
+test-tools:
+	@touch here; test -e said && echo '1 failed, 3 passed in 0.1s'
+	@false
+"""
+"""The first waits until the second is there, which begins when the first has said a word."""
+
+
 def test_parts_of_a_level_run_side_by_side_and_count_as_one(
     tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
-    # Each waits for the other.
-    part = "@touch $@.here; until test -e {}.here; do sleep 0.01; done; echo '{} in 0.1s'"
-    makefile = "test-build:\n"
-    makefile += f"test-fabrics:\n\t{part.format('test-tools', '2 passed')}\n"
-    makefile += f"test-tools:\n\t{part.format('test-fabrics', '1 failed, 3 passed')}; false\n"
-    (tmp_path / "Makefile").write_text(makefile)
+    (tmp_path / "Makefile").write_text(PARTS)
     monkeypatch.chdir(tmp_path)
     levels = run(["test-python"])
     assert list(levels) == ["test-python"]
