@@ -18,7 +18,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-MAKEFLAGS += --no-print-directory
+# Rules of make's own would be tried on each of 1400 sources, for most of a second.
+MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 # Where tools/setup puts a Rust toolchain if an older one comes first on PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -110,8 +111,8 @@ ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
 endif
 
 TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench pgo \
-  test test-quick test-build test-rust test-long test-python test-ptf test-instructions test-e2e lint check-tna wheels \
-  install install-p4 uninstall deb image clean
+  test test-quick test-build test-rust test-crates test-units test-long test-python test-fabrics test-tools test-ptf \
+  test-instructions test-e2e lint check-tna wheels install install-p4 uninstall deb image clean
 .PHONY: $(TARGETS)
 .PHONY: again
 again: ;
@@ -263,19 +264,37 @@ test-build: ## what the tests need, but those of Rust, which compile while other
 	@$(MAKE) -j2 .venv/.dev-installed build
 	@$(MAKE) $(TNA_PROGRAMS) $(BUILD)/.instructions
 
-# Tests of other levels wait for times, so they come before what only computes. Clippy wants the examples, too; in `make
-# test` it is clippy that compiles (tools/clippy.py), and whoever comes first compiles for both.
-CARGO_TEST := $(CARGO) test --locked --workspace --tests
-test-rust: $(OURS) ## unit, property and golden tests of the crates
-	@nice -n 19 $(CARGO_TEST) --no-run
-	@PROPTEST_CASES=$${PROPTEST_CASES:-100} $(CARGO_TEST) --no-fail-fast
+# Clippy wants the examples, too; in `make test` it is clippy that compiles (tools/clippy.py), and whoever comes first
+# compiles for both. One cargo compiles and runs: a second one would wait for those that compile something else. Tests
+# of other levels wait for times, so they come before what compiles.
+CARGO_TEST := $(CARGO) test --locked --workspace --no-fail-fast
+test = PROPTEST_CASES=$${PROPTEST_CASES:-100} nice -n 10 $(CARGO_TEST)
+
+test-rust: test-crates test-units ## both of these, of the crates
+
+test-crates: $(OURS) ## integration tests of the crates, which wait more than they compute
+	@$(test) --test '*'
+
+test-units: $(OURS) ## unit tests of the crates
+	@$(test) --lib --bins
 
 test-long: .venv/.dev-installed build ## the same with many more random inputs and all of the corpora; 8192 hosts
-	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --no-fail-fast
+	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --tests
 	@EBB_LONG=1 $(PYTHON) -m pytest -s experiments/tests/test_scale.py
 
-test-python: .venv/.dev-installed build $(TNA_PROGRAMS) ## unit tests of topologies, controller and experiments
+OF_PYTHON := .venv/.dev-installed build $(TNA_PROGRAMS)
+test-python: $(OF_PYTHON) ## both of these, of the Python packages
 	@$(PYTHON) -m pytest -v
+
+# The second part starts no fabric, whose ports and names are those of the first.
+TESTPATHS = $(shell $(PYTHON) -c \
+  'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["tool"]["pytest"]["ini_options"]["testpaths"])')
+TOOLS = $(filter dashboard/% volume/% ptf-tests/% switch/% tools/%,$(TESTPATHS))
+test-fabrics: $(OF_PYTHON) ## tests of hosts, topologies, controller and experiments
+	@$(PYTHON) -m pytest -v $(filter-out $(TOOLS),$(TESTPATHS))
+
+test-tools: $(OF_PYTHON) ## tests of the live view, of volumes and of tools
+	@$(PYTHON) -m pytest -v $(TOOLS)
 
 test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'

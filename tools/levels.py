@@ -2,12 +2,12 @@
 
     python tools/levels.py [LEVEL ...]        # as `make LEVEL` each; none: all
 
-Tests wait more than they compute, so levels run side by side once everything is built; those that
-measure run after them, alone. Output passes through level by level. Counts are read from it,
-because the runners of cargo, pytest and PTF agree on nothing else. A level that prints no result
-has not run, which is a failure; so is one whose command fails although no test did. The last line
-is `N passed, N failed, N skipped`; before the table are the slowest files of tests, and all of them
-in build/test-times.txt.
+Tests wait more than they compute, so levels, and both parts of the longest ones, run side by side
+once everything is built; those that measure run after them, alone. Output passes through level by
+level. Counts are read from it, because the runners of cargo, pytest and PTF agree on nothing else.
+A level that prints no result has not run, which is a failure; so is one whose command fails
+although no test did. The last line is `N passed, N failed, N skipped`; before the table are the
+slowest files of tests, and all of them in build/test-times.txt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 import clippy
 import durations
@@ -49,6 +49,18 @@ class Level:
     @property
     def results(self) -> int:
         return self.passed + self.failed + self.skipped.total()
+
+    def __add__(self, beside: Level) -> Level:
+        """Both parts of a level, which ran side by side."""
+        return Level(
+            self.passed + beside.passed,
+            self.failed + beside.failed,
+            self.skipped + beside.skipped,
+            self.ran and beside.ran,
+            self.times | beside.times,
+            max(self.wall_s, beside.wall_s),
+            self.processor_s + beside.processor_s,
+        )
 
 
 def cargo(lines: Iterable[str]) -> Level:
@@ -127,8 +139,15 @@ LEVELS: dict[str, tuple[Counting, Timing]] = {
 """How counts and times are read from the output of a level, by its target of the Makefile, in the
 order in which they are shown."""
 
-PATIENT = {"lint"}
-"""Levels that only compute: they take the processors while nobody else wants them."""
+PARTS = {
+    "test-rust": ("test-crates", "test-units"),
+    "test-python": ("test-fabrics", "test-tools"),
+}
+"""Targets of levels that run as two, side by side. The second begins once the first has said
+something: that cargo compiles it, which the second's cargo waits for."""
+NICE = {"lint": 19, "test-units": 19, "test-instructions": 19, "test-tools": 15}
+"""Niceness of targets that compute: they take what others, which wait for times, leave of the
+processors. The last one's tests wait for processes of their own, for two minutes at most."""
 LINTED = {"lint", "test-rust"}
 """Levels that share a compilation, by clippy's driver, if both run."""
 ALONE = {"test-e2e"}
@@ -136,15 +155,20 @@ ALONE = {"test-e2e"}
 
 
 class Running:
-    """A level that runs; its output waits until somebody shows it."""
+    """A level that runs, or a part of it; its output waits until somebody shows it."""
 
-    def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, environment: Mapping[str, str] | None = None, part: str = ""
+    ) -> None:
         self.name = name
+        self._target = part or name
+        self.has_begun = Event()
+        """It has printed a line, or ended."""
         self._lines: SimpleQueue[durations.Line | None] = SimpleQueue()
         self._start = time.monotonic()
         self._wall_s = self._processor_s = 0.0
         self._process = subprocess.Popen(
-            [*(["nice", "-n", "19"] if name in PATIENT else []), "make", name],
+            ["nice", "-n", str(NICE.get(self._target, 0)), "make", self._target],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -157,14 +181,16 @@ class Running:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.put((time.monotonic() - self._start, line))
+            self.has_begun.set()
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         self._wall_s, self._processor_s = time.monotonic() - self._start, processor_s(usage)
         self._lines.put(None)
+        self.has_begun.set()
 
     def show(self) -> Level:
         """Prints its output until the level has ended; returns its counts."""
-        print(f"\n== {self.name}", flush=True)
+        print(f"\n== {self._target}", flush=True)
         lines: list[durations.Line] = []
         while (timed := self._lines.get()) is not None:
             at, line = timed
@@ -191,6 +217,16 @@ def build() -> bool:
     return built
 
 
+def start(name: str, environment: Mapping[str, str] | None) -> list[Running]:
+    """Starts a level, in its parts if it has some."""
+    parts: list[Running] = []
+    for part in PARTS.get(name, (name,)):
+        if parts:
+            parts[-1].has_begun.wait()
+        parts.append(Running(name, environment, part))
+    return parts
+
+
 def run(names: Sequence[str]) -> dict[str, Level]:
     """Runs levels; returns the counts of each, in their order.
 
@@ -199,11 +235,15 @@ def run(names: Sequence[str]) -> dict[str, Level]:
     built = build()
     linted = LINTED if set(names) >= LINTED else set()
     beside = [
-        Running(name, clippy.WHILE_COMPILING if name in linted else None)
+        running
         for name in names
         if built and name not in ALONE
+        for running in start(name, clippy.WHILE_COMPILING if name in linted else None)
     ]
-    levels = {running.name: running.show() for running in beside}
+    levels: dict[str, Level] = {}
+    for running in beside:
+        part = running.show()
+        levels[running.name] = levels[running.name] + part if running.name in levels else part
     return {name: levels.get(name) or Running(name).show() for name in names}
 
 

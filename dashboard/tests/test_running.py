@@ -15,7 +15,7 @@ import pytest
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.errors import ControllerError
 from ebb_dashboard.orders import parsed
-from ebb_dashboard.running import RunWatch
+from ebb_dashboard.running import OBJECTS_EVERY_NS, RunWatch
 from ebb_dashboard.serving import Serving
 from ebb_experiments.results.load import Late, Load
 from ebb_experiments.results.results import Results
@@ -144,12 +144,8 @@ def test_replicas_are_told_while_a_phase_goes_on_and_at_its_end() -> None:
     # It is asked for again and again, and looked at now and then.
     watched.goes_on(task, player, start_ns)
     assert len(feed.of("objects")) == 1
-
-    def is_told_again() -> bool:
-        watched.goes_on(task, player, start_ns)
-        return len(feed.of("objects")) == 2
-
-    feed.until(is_told_again)
+    time.sleep(OBJECTS_EVERY_NS / 1e9)
+    watched.goes_on(task, player, start_ns)
     first, second = (told["objects"][0]["replicas"] for told in feed.of("objects"))
     assert [of["state"] for of in first] == ["part", "part"]
     assert [of["state"] for of in second] == ["whole", "part"]

@@ -55,6 +55,12 @@ def loaded() -> Loaded:
     return resolve(validate(ScenarioFile, table, "here"), "here", Path(), topology=topology)
 
 
+@pytest.fixture(autouse=True)
+def agents_of_few_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need less time to come up, and nothing here asks whether they began late."""
+    monkeypatch.setattr("ebb_experiments.run.players.LEAD_SECONDS", 1.0)
+
+
 def chosen(*options: str) -> bool:
     given = arguments(options)
     fused = not given.no_fused

@@ -5,7 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from levels import LEVELS, Level, Running, cargo, judge, main, pytest, table, unittest, verdicts
+from levels import (
+    LEVELS,
+    Level,
+    Running,
+    cargo,
+    judge,
+    main,
+    pytest,
+    run,
+    table,
+    unittest,
+    verdicts,
+)
 from pytest import MonkeyPatch
 
 CARGO = """
@@ -122,6 +134,28 @@ def test_a_level_says_what_it_cost(tmp_path: Path, monkeypatch: MonkeyPatch) -> 
     level = Running("test-ptf").show()
     assert level.processor_s > 0
     assert level.wall_s >= 0.2
+
+
+PARTS = """
+test-build:
+test-fabrics:
+	@sleep 0.2; touch said; echo hello; until test -e here; do sleep 0.01; done
+	@echo '2 passed in 0.1s'
+test-tools:
+	@touch here; test -e said && echo '1 failed, 3 passed in 0.1s'
+	@false
+"""
+"""The first waits until the second is there, which begins when the first has said a word."""
+
+
+def test_parts_of_a_level_run_side_by_side_and_count_as_one(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    (tmp_path / "Makefile").write_text(PARTS)
+    monkeypatch.chdir(tmp_path)
+    levels = run(["test-python"])
+    assert list(levels) == ["test-python"]
+    assert (levels["test-python"].passed, levels["test-python"].failed) == (5, 1)
 
 
 def test_an_unknown_level_is_refused() -> None:
