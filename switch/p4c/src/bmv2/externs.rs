@@ -286,8 +286,9 @@ impl Backend<'_> {
     }
 
     fn check_stage(&self, stage: Stage, name: &str, span: Span) {
-        // BMv2 asks for recirculation after the deparser.
-        let is_asked = self.stage == Stage::Deparser && name == "recirculate";
+        // A request for recirculation stays with the packet until BMv2 sees it, after the deparser.
+        let is_asked =
+            matches!(self.stage, Stage::Ingress | Stage::Deparser) && name == "recirculate";
         if self.stage != stage && !is_asked {
             let place = if stage == Stage::Ingress {
                 "ingress"
