@@ -83,6 +83,20 @@ def test_a_comparison_tells_what_differs(
     assert streams.err.startswith("ebb: ") and not streams.out
 
 
+def test_a_comparison_of_runs_of_others_is_text_or_an_error_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(tmp_path, "a")
+    written = (ended(tmp_path, "b") / runs.SUMMARY).read_text()
+    for cell, shown in (("[/x]", "[/x]"), ("\\u001b]0;x\\u0007", "\\x1b]0;x\\x07")):
+        (tmp_path / "b" / runs.SUMMARY).write_text(written.replace("95.5", cell))
+        assert compare.main(["--runs", str(tmp_path)]) == 0
+        assert shown in capsys.readouterr().out
+    (tmp_path / "b" / runs.SUMMARY).write_text(written.replace('"95.5",', ""))
+    assert compare.main(["--runs", str(tmp_path)]) == 1
+    assert "the row of 'dctcp' has 2 cells for 3 columns" in capsys.readouterr().err
+
+
 def test_changes_are_in_percent_where_there_are_any() -> None:
     pairs = [("100.0", "80.0"), ("5", "5"), ("0", "3"), ("-", "3"), ("nan", "nan")]
     assert [compare.change(*pair) for pair in pairs] == ["-20%", "", "new", "", ""]

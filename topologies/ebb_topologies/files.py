@@ -25,6 +25,8 @@ from ebb_topologies.nearest import hint, nearest
 Model = TypeVar("Model", bound=BaseModel)
 MAX_INTEGER = 2**64
 """No whole number in a file is as large."""
+MAX_BYTES = 2**28
+"""Most bytes of a file that is read whole; none that people or programs write here comes near."""
 MAX_DOTS = 500
 """Most dots of a key in a TOML file, or of a text in it up to the next comma, brace or line."""
 TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
@@ -35,7 +37,7 @@ def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
     """The table in a TOML or JSON file, chosen by the file's extension. `finite`: no key of it may
     be infinite."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path)
     except OSError as error:
         near = named_alike(path) if isinstance(error, FileNotFoundError) else None
         meant = f"; did you mean '{near}'?" if near else ""
@@ -59,6 +61,16 @@ def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
         if (fault := _fault(value, finite)) is not None:
             raise InputError(f"{path}: '{key}': {fault}")
     return data
+
+
+def text_of(path: Path) -> str:
+    """The text of a file. A file that others wrote may name a device, which has no end: one that is
+    longer than `MAX_BYTES` is an `InputError`."""
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: has more than {MAX_BYTES >> 20} MiB")
+    return content.decode("utf-8")
 
 
 def named_alike(path: Path) -> Path | None:

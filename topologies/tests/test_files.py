@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ebb_topologies.files import InputError, replacing, validate, write
+from ebb_topologies.files import InputError, load, replacing, text_of, validate, write
 from pydantic import BaseModel, Field
 
 FULL = """
@@ -83,3 +83,9 @@ def test_true_is_no_number(data: dict[str, object], told: str) -> None:
 
 def test_true_is_true() -> None:
     assert validate(Nested, {"each": [{"k": 2}], "on": True}, "N").on is True
+
+
+def test_what_has_no_end_is_not_read_to_its_end() -> None:
+    for read in (load, text_of):
+        with pytest.raises(InputError, match="/dev/zero: has more than 256 MiB"):
+            read(Path("/dev/zero"))

@@ -14,7 +14,7 @@ from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.files import InputError, load, validate
+from ebb_topologies.files import InputError, load, text_of, validate
 from ebb_topologies.model import (
     GENERATORS,
     LinkDefaults,
@@ -524,7 +524,7 @@ def _with_files(value: Any, folder: Path) -> Any:
 def _points(path: Path) -> list[tuple[int, float]]:
     """Lines of `bytes share`, `#` starts a comment (docs/workloads.md)."""
     try:
-        lines = path.read_text().splitlines()
+        lines = text_of(path).splitlines()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:

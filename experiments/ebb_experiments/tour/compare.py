@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import results
+from ebb_topologies.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--b", help="likewise; the later one")
     parser.add_argument("--runs", type=Path, default=results() / "runs")
     options = parser.parse_args(argv)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     console.width = max(console.width, WIDTH)
     try:
         paths = chosen(options.runs, (options.a or None, options.b or None))
@@ -43,9 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error("ebb", error)
         return 1
     for letter, path in zip("AB", paths, strict=True):
-        console.print(f"{letter}: {path.name}", markup=False)
+        console.print(f"{letter}: {printable(path.name)}")
     for line in differences(*summaries):
-        console.print(line, style="yellow", markup=False)
+        console.print(line, style="yellow")
     print_whole(console, table(*summaries))
     return 0
 

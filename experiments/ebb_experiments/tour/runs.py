@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from ebb_topologies.files import InputError, load, validate, write
 from ebb_topologies.installation import commit
-from pydantic import BaseModel, ConfigDict
+from ebb_topologies.text import printable
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from ebb_experiments.results import folders
 from ebb_experiments.scenario.loaded import Loaded
@@ -27,24 +28,36 @@ SUMMARY = "summary.json"
 QUEUES, COMPLETION = "queues.svg", "completion.svg"
 
 
+Line = Annotated[str, AfterValidator(printable)]
+"""Text that a terminal shows and does not obey, whoever wrote the file."""
+
+
 class Summary(BaseModel):
     """Results of one run, with its settings."""
 
     model_config = ConfigDict(extra="forbid")
 
-    scenario: str
-    topology: str
+    scenario: Line
+    topology: Line
     dilation: float
-    switch: str
+    switch: Line
     """Name of the switch's program."""
-    commit: str | None
+    commit: Line | None
     """Commit of what ran, with + if files differed from it; none: unknown."""
-    busy: list[str]
+    busy: list[Line]
     """Schemes whose rows are not valid, because the machine had too much to do."""
-    columns: list[str]
+    columns: list[Line]
     """Columns of the table after the scheme's name."""
-    rows: dict[str, list[str]]
+    rows: dict[Line, list[Line]]
     """Cells by scheme, as they were printed."""
+
+    @model_validator(mode="after")
+    def _a_cell_for_each_column(self) -> Self:
+        for scheme, cells in self.rows.items():
+            if len(cells) != len(self.columns):
+                counts = f"{len(cells)} cells for {len(self.columns)} columns"
+                raise ValueError(f"the row of '{scheme}' has {counts}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ struct Printer<'a> {
     previous: Option<&'a Token>,
     /// The first word of the declaration, which says what its braces hold.
     head: String,
+    /// Whether this is an annotation of the form `@pragma ..`, which ends with its line.
+    in_pragma: bool,
 }
 
 impl<'a> Printer<'a> {
@@ -117,6 +119,13 @@ impl<'a> Printer<'a> {
     }
 
     fn token(&mut self, token: &'a Token, next: Option<&'a Token>) {
+        if token.starts_line && std::mem::take(&mut self.in_pragma) {
+            self.end_line();
+        }
+        if self.in_pragma {
+            return self.push(token);
+        }
+        self.in_pragma = token.is_word("pragma") && self.previous.is_some_and(|p| p.is("@"));
         if let Tok::Ident(word) = &token.tok
             && self.head.is_empty()
         {
@@ -216,6 +225,14 @@ mod tests {
         let (tokens, sources) = tokens(text);
         let expected = "enum E {\n    A,\n    B\n}\ncontrol c(){\n    apply{\n        if(x=={1,2}){\n            \
                         y={a=1};\n        }else f({3});\n    }\n}\n";
+        assert_eq!(pretty(&tokens, &sources), expected);
+    }
+
+    #[test]
+    fn a_pragma_ends_with_its_line() {
+        let text = "@pragma stage 0;\n@pragma b\n table t{size=1;}";
+        let (tokens, sources) = tokens(text);
+        let expected = "@pragma stage 0;\n@pragma b\ntable t{\n    size=1;\n}\n";
         assert_eq!(pretty(&tokens, &sources), expected);
     }
 

@@ -187,7 +187,14 @@ impl Pipeline {
                 preserved,
             }
         } else {
-            self.forward(packet).verdict
+            let mut verdict = self.forward(packet).verdict;
+            if let (IngressVerdict::Unicast { packet, .. }, Some(list)) =
+                (&mut verdict, requests.recirculate)
+            {
+                // It stays with the packet until it has left egress; replicas lose it.
+                packet.requests.ask().recirculate = Some(list);
+            }
+            verdict
         };
         IngressOutcome {
             clone,

@@ -286,8 +286,9 @@ impl Backend<'_> {
     }
 
     fn check_stage(&self, stage: Stage, name: &str, span: Span) {
-        // BMv2 asks for recirculation after the deparser.
-        let is_asked = self.stage == Stage::Deparser && name == "recirculate";
+        // A request for recirculation stays with the packet until BMv2 sees it, after the deparser.
+        let is_asked =
+            matches!(self.stage, Stage::Ingress | Stage::Deparser) && name == "recirculate";
         if self.stage != stage && !is_asked {
             let place = if stage == Stage::Ingress {
                 "ingress"
@@ -296,6 +297,20 @@ impl Backend<'_> {
             };
             let message = format!("{name} is only possible in {place}");
             self.error("misplaced-call", span, message);
+        }
+    }
+
+    /// BMv2 makes the clone of the pipeline in which it is asked for, whatever the type of the call.
+    fn check_clone(&self, kind: &str, stage: Stage, span: Span) {
+        let (made, place) = match self.stage {
+            Stage::Ingress => ("I2E", "ingress"),
+            Stage::Egress => ("E2E", "egress"),
+            _ => return self.check_stage(stage, &format!("a clone of type {kind}"), span),
+        };
+        if made != kind {
+            let message = format!("in {place} this makes a clone of type {made}, not {kind}");
+            self.diagnostics
+                .report(Diagnostic::warning("clone-type", span, message));
         }
     }
 
@@ -312,11 +327,11 @@ impl Backend<'_> {
     fn clone_op(&self, kind: &Expr, span: Span) -> &'static str {
         match kind.as_value() {
             Some(Value::Member(name)) if name == "I2E" => {
-                self.check_stage(Stage::Ingress, "a clone of type I2E", span);
+                self.check_clone("I2E", Stage::Ingress, span);
                 "clone_ingress_pkt_to_egress"
             }
             Some(Value::Member(_)) => {
-                self.check_stage(Stage::Egress, "a clone of type E2E", span);
+                self.check_clone("E2E", Stage::Egress, span);
                 "clone_egress_pkt_to_egress"
             }
             _ => {

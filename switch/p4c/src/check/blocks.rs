@@ -168,7 +168,7 @@ impl Checker<'_> {
                 Kind::Const { .. } | Kind::Variable { .. } => {
                     locals.statements.extend(self.local(d))
                 }
-                Kind::Instance { .. } => self.instance(d),
+                Kind::Instance { .. } => self.instance(d, Some(kind)),
                 Kind::Action { params, body } if !in_parser => {
                     let id = self.action(d, params, body);
                     locals.actions.push(id);

@@ -115,10 +115,7 @@ impl Checker<'_> {
             }
             (_, Type::Tuple(types)) => self.coerce_items(items, types.iter().collect(), span)?,
             (_, Type::Stack(element, size)) => {
-                if items.len() > *size as usize {
-                    return None;
-                }
-                items.into_iter().map(|i| self.coerce(i, element)).collect()
+                self.coerce_items(items, vec![element; *size as usize], span)?
             }
             (_, Type::List(element)) => {
                 items.into_iter().map(|i| self.coerce(i, element)).collect()

@@ -8,8 +8,8 @@ use super::statements::is_constant;
 use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind as Kind};
 use crate::ir::{
-    self, AbstractMethod, Action, ActionId, Constructed, Expr, ExternType, Function, Instance,
-    InstanceId, Param, Signature,
+    self, AbstractMethod, Action, ActionId, BlockKind, Constructed, Expr, ExternType, Function,
+    Instance, InstanceId, Param, Signature,
 };
 use crate::types::Type;
 
@@ -24,7 +24,7 @@ impl Checker<'_> {
                 self.error_with_help("misplaced-declaration", d.span, message, help);
                 self.declare(&d.name, Entity::Const(Expr::poison(d.span)));
             }
-            Kind::Instance { .. } => self.instance(d),
+            Kind::Instance { .. } => self.instance(d, None),
             Kind::ExternObject {
                 type_params,
                 methods,
@@ -73,7 +73,8 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn instance(&mut self, d: &ast::Declaration) {
+    /// `within`: the parser or control that it is declared in, if any.
+    pub(super) fn instance(&mut self, d: &ast::Declaration, within: Option<BlockKind>) {
         let Kind::Instance {
             ty,
             args,
@@ -99,7 +100,7 @@ impl Checker<'_> {
             self.declare(&d.name, Entity::Const(Expr::poison(d.span)));
             return;
         };
-        self.check_instantiated(construct.what, d.span);
+        self.check_instantiated(construct.what, within, d.span);
         let is_package = matches!(construct.what, Constructed::Package(_));
         let annotations = self.annotations(&d.annotations);
         let id = self.add_instance(Instance {

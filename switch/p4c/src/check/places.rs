@@ -142,17 +142,30 @@ impl Checker<'_> {
         }
     }
 
-    /// Controls and parsers are instantiated where they are used, not at the top level.
-    pub(super) fn check_instantiated(&self, what: Constructed, span: Span) {
-        let kind = match what {
-            Constructed::Control(_) => "control",
-            Constructed::Parser(_) => "parser",
-            Constructed::Extern(_) | Constructed::Package(_) => return,
+    /// Controls and parsers are instantiated where they are used, packages at the top level (P4_16, appendix F).
+    /// `within`: the parser or control around it, if any.
+    pub(super) fn check_instantiated(
+        &self,
+        what: Constructed,
+        within: Option<BlockKind>,
+        span: Span,
+    ) {
+        let inside = "do it inside of another one, or in the arguments of the package";
+        let (kind, help) = match (what, within) {
+            (Constructed::Control(_), None) => ("control", inside),
+            (Constructed::Parser(_), None) => ("parser", inside),
+            (Constructed::Control(_), Some(BlockKind::Parser)) => {
+                ("control", "a parser has instances of parsers and externs")
+            }
+            (Constructed::Package(_), Some(_)) => ("package", "do it at the top level"),
+            _ => return,
         };
-        if self.is_in(&[Place::TopLevel]) && self.scopes.len() == 1 {
-            let message = format!("a {kind} is not instantiated at the top level");
-            let help = "do it inside of another one, or in the arguments of the package";
-            self.error_with_help("misplaced-instance", span, message, help);
-        }
+        let place = match within {
+            None => "at the top level",
+            Some(BlockKind::Parser) => "in a parser",
+            Some(_) => "in a control",
+        };
+        let message = format!("a {kind} is not instantiated {place}");
+        self.error_with_help("misplaced-instance", span, message, help);
     }
 }
