@@ -107,19 +107,34 @@ def _setting(text: str) -> tuple[str, Scalar]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Imports of a command come once its arguments are understood: they take two seconds."""
+    """The command with its arguments; returns the exit code."""
     interrupted_by_all()
     keep_from_others()
     try:
-        options = arguments(argv)
-    except InputError as error:
-        from ebb_experiments.results.terminal import print_error
+        return _command(arguments(argv))
+    except (InputError, OSError) as error:
+        return _failed(error, 1)
+    except KeyboardInterrupt:
+        return _failed("interrupted; what has ended is stored, run it again to go on", 130)
 
-        print_error("ebb-experiment", error)
-        return 1
+
+def _command(options: argparse.Namespace) -> int:
+    """Imports of a command come once its arguments are understood: those of all but `list` take
+    two seconds."""
+    if options.command == "list":
+        from ebb_experiments.study import listing
+
+        return listing.main()
     from ebb_experiments.study import commands
 
     return commands.main(options)
+
+
+def _failed(why: Exception | str, code: int) -> int:
+    from ebb_experiments.results.terminal import print_error
+
+    print_error("ebb-experiment", why)
+    return code
 
 
 if __name__ == "__main__":

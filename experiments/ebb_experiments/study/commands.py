@@ -1,4 +1,4 @@
-"""Commands of `ebb-experiment`: list experiments, run them, report on them."""
+"""Commands of `ebb-experiment`: run experiments, report on them, check them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ebb_topologies.own_folder import own_folder
 from rich.console import Console
 from rich.table import Table
 
-from ebb_experiments.results.terminal import print_error, print_whole
+from ebb_experiments.results.terminal import print_whole
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.scenario.loaded import Loaded
@@ -37,7 +37,7 @@ from ebb_experiments.study.spec import (
 )
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import inputs, parts
-from ebb_experiments.study.trials import Trial, combinations, on_mininet, trials
+from ebb_experiments.study.trials import Trial, on_mininet, trials
 
 QUICK = (
     "The quick size runs shorter and with fewer seeds than the papers; some claims hold only at "
@@ -54,33 +54,7 @@ def main(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     console = Console(highlight=False)
-    try:
-        if options.command == "list":
-            return _list(console)
-        return {"run": _run, "report": _report, "check": _check}[options.command](options, console)
-    except (InputError, OSError) as error:
-        print_error("ebb-experiment", error)
-        return 1
-    except KeyboardInterrupt:
-        print_error(
-            "ebb-experiment", "interrupted; what has ended is stored, run it again to go on"
-        )
-        return 130
-
-
-def _list(console: Console) -> int:
-    table = Table("experiment", "what", "source", "trials quick", "full", box=None)
-    for name in known_experiments():
-        experiment, _path = _load(name)
-        counts = (
-            str(sum(1 for _ in combinations(experiment, name, size)))
-            if size in experiment.size
-            else "-"
-            for size in SIZES
-        )
-        table.add_row(name, experiment.title, experiment.source, *counts)
-    print_whole(console, table)
-    return 0
+    return {"run": _run, "report": _report, "check": _check}[options.command](options, console)
 
 
 def _load(name: str, settings: Sequence[tuple[str, Scalar]] = ()) -> tuple[Experiment, Path]:
