@@ -210,7 +210,7 @@ fn random_scenarios_are_skipped_as_they_run_in_full_or_not_at_all() {
     let (mut jumped, mut rounds, mut skipped) = (0, 0, 0);
     let seeds = match std::env::var_os("EBB_LONG") {
         Some(_) => 200,
-        None => 24,
+        None => 12,
     };
     for seed in 0..seeds {
         let (topology, network, what) = random(seed);
