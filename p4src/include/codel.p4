@@ -21,6 +21,7 @@
 // Reaction to a packet that is due; 0: it is dropped.
 const bit<2> CODEL_MARKS = 1;       // it gets CE, or is dropped if it cannot be marked (RFC 3168, section 5)
 const bit<2> CODEL_QUENCHES = 2;    // nothing, but source_quench.p4 notifies its sender
+const bit<2> CODEL_ONLY_MARKS = 3;  // it gets CE, or nothing if it cannot be marked
 
 // The state of a queue.
 const bit<8> CODEL_GOOD = 0;        // not dropping
@@ -57,7 +58,7 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
         on_due = reaction;
     }
 
-    @brief("per port: target, interval, depth up to which a queue is good; reaction: 0 drop, 1 mark, 2 Source Quench")
+    @brief("per port: target, interval, depth up to which a queue is good; reaction: 0 drop, 1 mark, 2 Source Quench, 3 mark only")
     table codel {
         key = {
             standard_metadata.egress_port : exact @name("egress_port");   // 9 bits
@@ -143,12 +144,13 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
             codel_state.write(cell, state);
 
             if (is_due) {
+                bool marks = on_due == CODEL_MARKS || on_due == CODEL_ONLY_MARKS;
                 if (on_due == CODEL_QUENCHES) {
                     meta.quench = 1;
-                } else if (on_due == CODEL_MARKS && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {   // Not-ECT
+                } else if (marks && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {                   // Not-ECT
                     hdr.ipv4.ecn = ECN_CE;
                     codel_marked.count((bit<32>)standard_metadata.egress_port);
-                } else {
+                } else if (on_due != CODEL_ONLY_MARKS) {
                     meta.drop_reason = DropReason.CODEL;
                 }
             }

@@ -37,6 +37,17 @@ class WhatCannotBeMarked(CodelTest):
         self.expect_count(PORT_OUT, 2, len(frames) - 1)
 
 
+class NeverDrops(CodelTest):
+    """With `mark-only` what cannot be marked passes."""
+
+    def runTest(self) -> None:
+        self.codel("mark-only", target_ms=60, interval_ms=300)
+        frames = self.burst(*[Ecn.ECT0] * 3, Ecn.NOT_ECT, *[Ecn.ECT0] * 6)
+        self.expect(2, *(ce_marked(f) if i == 7 else f for i, f in enumerate(frames)))
+        self.expect_drops("codel", 0)
+        self.expect_count(CODEL_MARKED, 2, 1)
+
+
 class Drops(CodelTest):
     """Nothing is due before an interval has passed; then one is dropped, ECT or not."""
 

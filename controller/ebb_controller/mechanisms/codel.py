@@ -22,8 +22,8 @@ CODEL = Table("codel", ("set_codel",))
 CODEL_LAW = Table("codel_law", ("set_inverse_root",))
 CODEL_MARKED = Counter("codel_marked", "codel\nmarks", sum="marks")
 
-Reaction = Literal["drop", "mark", "source-quench"]
-REACTIONS: dict[Reaction, int] = {"drop": 0, "mark": 1, "source-quench": 2}
+Reaction = Literal["drop", "mark", "source-quench", "mark-only"]
+REACTIONS: dict[Reaction, int] = {"drop": 0, "mark": 1, "source-quench": 2, "mark-only": 3}
 """As numbers of `set_codel`."""
 LEAST_DEPTH: dict[DepthUnit, int] = {"bytes": 1_514, "packets": 1}
 """Depth behind a packet up to which its queue is good: the longest frame (RFC 8289 section 4.4)."""
@@ -48,8 +48,9 @@ class Codel(Parameters):
     """Interval over target: a target is 5 % of the interval (RFC 8289
     section 4.4)."""
     reaction: Reaction = "drop"
-    """Reaction to a packet that is due: it is dropped; marked CE (dropped if it is not ECT); or
-    forwarded while a Source Quench goes to its sender."""
+    """Reaction to a packet that is due: it is dropped; marked CE (dropped if it is not ECT);
+    forwarded while a Source Quench goes to its sender; or marked CE if it is ECT, and never
+    dropped (`mark-only`)."""
     message_queue: QueueId | None = None
     """Queue in which a message of Source Quench leaves the switch that makes it; none: that of the
     packet, as in the thesis. Its class stays that of the packet."""
