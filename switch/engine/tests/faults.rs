@@ -376,8 +376,8 @@ fn run_with(faults: &[(u64, Fault)], parts: usize) -> Seen {
             }
         }
     }
-    let outputs = run(&mut fabric);
     fabric.run_until(us(5_000), |_, _| false);
+    let outputs = run(&mut fabric);
     let reports = fabric
         .switches()
         .map(|(_, switch)| SwitchReport::of(switch));
