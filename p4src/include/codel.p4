@@ -58,7 +58,7 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
         on_due = reaction;
     }
 
-    @brief("target, interval, depth up to which a queue is good; reaction: 0 drop, 1 mark, 2 Source Quench, 3 mark only")
+    @brief("per port: target, interval, depth of a good queue; reaction: 0 drop, 1 mark, 2 Source Quench, 3 mark only")
     table codel {
         key = {
             standard_metadata.egress_port : exact @name("egress_port");   // 9 bits
