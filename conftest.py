@@ -8,10 +8,10 @@ import atexit
 import inspect
 import os
 import shutil
-import socket
 import tempfile
 
 import pytest
+from free_ports import first_free_port
 
 os.environ["EBB_RESULTS"] = tempfile.mkdtemp(prefix="ebb-results-")
 atexit.register(shutil.rmtree, os.environ["EBB_RESULTS"], ignore_errors=True)
@@ -42,8 +42,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Switches listen where no other fabric of this machine does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = first_free_port(200)
     monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", port)
     monkeypatch.setattr("ebb_topologies.targets.FIRST_THRIFT_PORT", port + 100)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +17,11 @@ from ebb_experiments.lab.agents import AgentsSpec
 from ebb_experiments.lab.lab import MAX_PORT, Lab
 from ebb_experiments.run.conversation import SimulatorError
 from ebb_topologies.errors import InputError
+from free_ports import first_free_port
 
 needs_compiler = needs("ebb-simulator", "ebb-p4c")
 needs_traffic = needs("ebb-simulator", "ebb-p4c", "ebb-agent")
 
-# A wire between ports 1 and 2, which marks what passes it, and may send it to an address.
 V1MODEL = """
 #include <core.p4>
 #include <v1model.p4>
@@ -103,15 +102,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def free_port() -> int:
-    """The first of two TCP ports that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return min(int(found.getsockname()[1]), MAX_PORT - 1)
-
-
 def lab_of(folder: Path, **changes: Any) -> Lab:
-    return Lab.of(PAIR | changes, folder, first_port=free_port())
+    return Lab.of(PAIR | changes, folder, first_port=first_free_port(2))
 
 
 @needs_compiler
@@ -177,7 +169,7 @@ def test_each_switch_has_a_controller_while_the_clock_stands_still(folder: Path)
     table = {"single_rack": {"hosts": 2}, "program": {"s1": router}}
     ipv4 = bytes.fromhex("4500002000000000401165c40a0000010a000109") + bytes(12)
     arrived: list[bytes] = []
-    with Lab.of(table, folder, first_port=free_port()) as lab:
+    with Lab.of(table, folder, first_port=first_free_port(2)) as lab:
         lab.attach("h2", lambda _, frame: arrived.append(frame))
         lab.send("h1", bytes(12) + b"\x08\x00" + ipv4)
         lab.run(1_000_000)
@@ -227,7 +219,7 @@ RACK = {
 @needs_traffic
 def test_agents_send_over_a_program_of_ones_own(folder: Path) -> None:
     def played() -> tuple[int, list[dict[str, Any]]]:
-        with Lab.of(RACK, folder, first_port=free_port()) as lab:
+        with Lab.of(RACK, folder, first_port=first_free_port(2)) as lab:
             assert lab.unfinished == 1
             lab.run(1_000_000_000, flows=True)
             assert lab.unfinished == 0
@@ -261,7 +253,9 @@ def test_agents_send_over_a_program_of_ones_own(folder: Path) -> None:
 )
 def test_agents_that_make_no_sense(folder: Path, change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Lab.of(RACK | {"agents": AGENTS | change}, folder, first_port=free_port()).__enter__()
+        Lab.of(
+            RACK | {"agents": AGENTS | change}, folder, first_port=first_free_port(2)
+        ).__enter__()
 
 
 @needs_compiler
@@ -378,7 +372,7 @@ def test_the_example_marks_more_with_a_lower_threshold(
     """Two hosts fill a queue to 60 packets: the one that leaves first makes room for one more."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     example = ROOT / "examples/ecn_marking"
-    options = ["--first-port", str(free_port()), "--build", str(BINARIES.directory)]
+    options = ["--first-port", str(first_free_port(2)), "--build", str(BINARIES.directory)]
     marked = []
     for threshold in ("20", "5"):
         files = [str(example / name) for name in ("lab.toml", "lab.py")]
@@ -394,7 +388,7 @@ def test_the_example_marks_more_with_a_lower_threshold(
 def test_cells_are_read_over_plain_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     example = ROOT / "examples/ecn_marking"
-    with Lab.open(example / "lab.toml", first_port=free_port()) as lab:
+    with Lab.open(example / "lab.toml", first_port=first_free_port(2)) as lab:
         cli.play(lab, example / "lab.py", ["20"])
         command = [sys.executable, str(ROOT / "examples/cells.py"), lab.addresses["s1"], "1"]
         said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -415,8 +409,8 @@ def test_who_ends_the_command_leaves_nothing(folder: Path, number: signal.Signal
     scratch.mkdir()
     # A run of the tests may ignore signals, as nohup does, and its children with it.
     command = ["env", f"--default-signal={number.value}"]
-    command += [str(Path(sys.executable).parent / "ebb-lab"), "--first-port", str(free_port())]
-    command += ["--build", str(BINARIES.directory), "pair.toml", "wait.py"]
+    command += [str(Path(sys.executable).parent / "ebb-lab"), "--build", str(BINARIES.directory)]
+    command += ["--first-port", str(first_free_port(2)), "pair.toml", "wait.py"]
     surroundings = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(
         command,
@@ -448,7 +442,7 @@ def test_the_command_runs_a_script(folder: Path, capfd: pytest.CaptureFixture[st
         "    lab.send('h1', bytes(100))\n"
         "    lab.run(1_000_000)\n"
     )
-    options = ["--first-port", str(free_port()), "--build", str(BINARIES.directory)]
+    options = ["--first-port", str(first_free_port(2)), "--build", str(BINARIES.directory)]
     assert cli.main([*options, str(lab), str(script), "arrived"]) == 0
     out = capfd.readouterr().out
     assert out.startswith("s1        127.0.0.1:")

@@ -16,7 +16,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import termios
@@ -24,6 +23,8 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from free_ports import first_free_port
 
 from . import pcap, thrift
 from .commands import (
@@ -248,9 +249,7 @@ class Process:
         allow_many_files()
         for pipe in self.pipes.values():
             pipe.write()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = first_free_port(1)
         arguments = ["simple_switch", "--use-files", "0", "--thrift-port", str(port)]
         if has_notifications():
             arguments += ["--notifications-addr", f"ipc://{self.folder}/notifications.ipc"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from free_ports import first_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -42,9 +42,7 @@ def test_the_program_of_the_page_compiles_and_passes_its_test(tmp_path: Path) ->
 @contextmanager
 def switch(folder: Path, *, p4info: bool = True) -> Iterator[str]:
     """The switch of the page, at an address of its own and without interfaces."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{first_free_port(1)}"
     command = [BUILD / "ebb-switch", "first.json", "--grpc-server-addr", address]
     command += ["--p4info", "first.p4info.txtpb"] if p4info else []
     running = subprocess.Popen(

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from free_ports import first_free_port
+
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[4] / "build"))
 SWITCH = BUILD / "ebb-switch"
 PROGRAM = Path(__file__).resolve().parents[1] / "fixture" / "entities.p4"
@@ -46,9 +48,7 @@ def compile_program() -> None:
 
 
 def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{first_free_port(1)}"
 
 
 @contextmanager
