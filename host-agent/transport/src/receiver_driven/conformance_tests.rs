@@ -94,6 +94,29 @@ fn a_wholly_lost_window_is_recovered() {
     }
 }
 
+/// What keeps arriving must not hide that the rest of the window is lost for good.
+#[test]
+fn a_window_of_which_one_packet_survives_grows_back() {
+    for case in CASES {
+        let finished = [0, WINDOW - 1].map(|lost| {
+            let mut net = (case.network)(2);
+            let mut data = 0;
+            net.fate = Box::new(move |_, header| {
+                data += u64::from(header.packet_type.carries_payload());
+                let hit = (500..500 + lost).contains(&data);
+                Fate::Drop.when(hit && header.packet_type.carries_payload())
+            });
+            net.send(0, 1, 4000 * SYMBOL);
+            net.run();
+            net.pair(0, 1).1.finished_at_ns
+        });
+        let [whole_ns, lossy_ns] = finished;
+        // Two timeouts of 10 ms, the time of the packets that were lost, and some for the decoding.
+        let more_ns = lossy_ns - whole_ns;
+        assert!(more_ns < 22_000_000, "{}: {more_ns} ns more", case.name);
+    }
+}
+
 #[test]
 fn any_mixture_of_loss_trims_duplicates_and_reordering_ends_well() {
     for case in CASES {

@@ -165,12 +165,14 @@ impl Block {
         Effect::Stored
     }
 
-    /// Counts on source symbol `esi` no longer. It is still welcome.
-    pub fn abandon_source(&mut self, esi: u32) {
-        if self.is_receiving() && self.due.remove(esi as usize) {
+    /// Counts on source symbol `esi` no longer. It is still welcome. False: it was not counted on.
+    pub fn abandon_source(&mut self, esi: u32) -> bool {
+        let was_due = self.is_receiving() && self.due.remove(esi as usize);
+        if was_due {
             self.sources_due -= 1;
             self.lossy = true;
         }
+        was_due
     }
 
     /// Counts no longer on the repair symbols that a sender was asked for.

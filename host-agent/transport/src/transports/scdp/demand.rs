@@ -14,6 +14,7 @@
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::blocks::Share;
 use super::receiver::Receiver;
 use super::supplier::State;
 use crate::receiver_driven::{Ending, Outbox};
@@ -263,16 +264,40 @@ impl Receiver {
         if reached >= self.next_delivered {
             self.open_block(reached.min(end));
         }
-        for at in 0..self.open.len() {
-            let start = self
-                .blocks
-                .share_start(share, self.next_delivered + at as u32);
-            let block = &mut self.open[at];
+        self.abandon_sources(share, position);
+        for block in &mut self.open {
+            block.abandon_repairs(index);
+        }
+    }
+
+    /// Counts no longer on the source symbols of a share before `position`; returns how many of
+    /// them had been counted on.
+    fn abandon_sources(&mut self, share: Share, position: u64) -> u64 {
+        let mut abandoned = 0;
+        for (number, block) in (self.next_delivered..).zip(&mut self.open) {
+            let start = self.blocks.share_start(share, number);
             let symbols = u64::from(share.symbols(block.source_symbols()));
             for n in 0..position.saturating_sub(start).min(symbols) {
-                block.abandon_source(share.nth(n as u32));
+                abandoned += u64::from(block.abandon_source(share.nth(n as u32)));
             }
-            block.abandon_repairs(index);
+        }
+        abandoned
+    }
+
+    /// Gives up what is lost of a sender's source symbols. What keeps arriving restarts the timer,
+    /// and the window would stay smaller by what was lost.
+    pub(super) fn give_up_lost(&mut self, now: Instant, index: usize, out: &mut Outbox) {
+        if let Some(position) = self.suppliers[index].lost_before(now) {
+            self.give_up_sources(index, position, out);
+        }
+    }
+
+    /// Gives up the source symbols of a sender before `position`.
+    fn give_up_sources(&mut self, index: usize, position: u64, out: &mut Outbox) {
+        let lost = self.abandon_sources(self.suppliers[index].share, position);
+        if lost > 0 {
+            self.suppliers[index].give_up(lost);
+            self.decode_all(out);
         }
     }
 
@@ -352,8 +377,11 @@ impl Receiver {
             let reason = format!("no progress in {stalled} timeouts, but the peer lives");
             self.lose_supplier(index, reason, out);
         } else if supplier.stalled == 1 && supplier.counter() > 0 {
-            // The last pull may be lost. Its counter is cumulative, so repeating it is harmless.
+            // What was overtaken is lost. The last pull may be, too: its counter is cumulative, so
+            // repeating it is harmless.
+            self.give_up_sources(index, self.suppliers[index].overtaken, out);
             out.control.push(self.repeated_pull(index));
+            self.enqueue(index, out);
         } else {
             self.write_off(index);
             if stuck {

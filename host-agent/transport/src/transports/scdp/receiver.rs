@@ -391,6 +391,7 @@ impl ReceiverSession for Receiver {
             let effect = self.store(from, header, payload, &mut out.buffers);
             self.account(now, from, header, payload.is_some(), effect);
             self.note_repairs_sent(from, header);
+            self.give_up_lost(now, from, out);
         }
         if let Some(index) = header.block.checked_sub(self.next_delivered) {
             self.decode(index as usize, out);

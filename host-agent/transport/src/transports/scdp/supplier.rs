@@ -24,6 +24,10 @@ pub struct Supplier {
     arrived: u64,
     /// Its source symbols before this one have been asked for or are not wanted any more.
     pub position: u64,
+    /// Its source symbols before this one were sent before one that has arrived.
+    pub overtaken: u64,
+    /// When `overtaken` was noted, and its value then.
+    noted: (Instant, u64),
     /// How many of its source symbols from `position` on have been taken over by others.
     pub taken_over: u64,
     /// Whether others have had to help it.
@@ -68,6 +72,8 @@ impl Supplier {
             queued: 0,
             arrived: 0,
             position: window.min(total),
+            overtaken: 0,
+            noted: (now, 0),
             taken_over: 0,
             is_slow: false,
             skips_to: 0,
@@ -155,6 +161,19 @@ impl Supplier {
     /// Notes that a source symbol arrived, so that the sender has passed it.
     pub fn passed(&mut self, position: u64) {
         self.position = self.position.max(position + 1);
+        self.overtaken = self.overtaken.max(position);
+    }
+
+    /// The source symbol before which all are lost that have not arrived: one sent after them
+    /// arrived at least a timeout ago. Asked at each arrival; none: a timeout has not passed since
+    /// it last had an answer.
+    pub fn lost_before(&mut self, now: Instant) -> Option<u64> {
+        let (since, overtaken) = self.noted;
+        if now < since + self.retry.interval() {
+            return None;
+        }
+        self.noted = (now, self.overtaken);
+        Some(overtaken)
     }
 
     /// A repair symbol arrived, maybe in place of a source symbol: others of a group wanted it.
@@ -180,6 +199,11 @@ impl Supplier {
     /// The cumulative counter of the last pull.
     pub fn counter(&self) -> u32 {
         u32::try_from(self.sent).unwrap_or(u32::MAX)
+    }
+
+    /// Counts no longer on so many transmissions.
+    pub fn give_up(&mut self, transmissions: u64) {
+        self.arrived = (self.arrived + transmissions).min(self.window + self.sent);
     }
 
     /// Counts on nothing any more that is under way.
