@@ -181,6 +181,25 @@ fn a_slow_sender_sends_less_and_does_not_set_the_pace() {
     assert_no_symbol_twice(&net);
 }
 
+/// A pull that skips what others have taken over may reach a sender that still owes symbols from
+/// before that, because its link is busy.
+#[test]
+fn a_busy_sender_sends_what_it_owes_before_it_skips() {
+    for flows in 1..5 {
+        for packets in [140, 250, 460] {
+            let mut net = network(5);
+            for _ in 0..flows {
+                net.send(1, 4, 400 * SYMBOL);
+            }
+            net.fetch(0, &[1, 2, 3], packets * SYMBOL);
+            net.run();
+            let record = received(&net);
+            let what = format!("{packets} packets beside {flows} flows");
+            assert_eq!(record.counters.timeouts, 0, "{what}");
+        }
+    }
+}
+
 #[test]
 fn a_fast_sender_stays_within_the_open_blocks() {
     let params = ScdpParams {

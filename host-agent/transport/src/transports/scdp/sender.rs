@@ -20,6 +20,9 @@ use crate::{FlowId, Job, JobResult, Role};
 const MAX_PROBES: u32 = 8;
 /// As [`MAX_PROBES`], to a receiver that may never have asked for anything.
 const MAX_PROBES_UNVERIFIED: u32 = 4;
+/// Skips that wait for what was asked for before them; the last one takes in further ones. A receiver
+/// has no more blocks open than a few.
+const MAX_SKIPS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -44,6 +47,9 @@ pub struct Sender {
     /// The next source symbol: block and place in our share of it. The block is `blocks.count()`
     /// when all are sent.
     next_source: (u32, u32),
+    /// Blocks to skip to, each once so many symbols have been sent: what was asked for before comes
+    /// before. Both ascend.
+    skips: VecDeque<(u32, u32)>,
     /// Repair symbols sent, of blocks in which any were and that are still wanted.
     repair_sent: BTreeMap<u32, u32>,
     encoders: Encoders<RaptorQ>,
@@ -116,7 +122,11 @@ impl Sender {
         let first_wanted = self.audience.first_wanted();
         self.forget(first_wanted);
         if self.mode == Mode::Part {
-            self.skip_to(first_wanted.saturating_add(header.block_symbols.into()));
+            // What this pull asks for comes after them.
+            let asked_before = self.window.saturating_add(header.pull).saturating_sub(1);
+            let block = first_wanted.saturating_add(header.block_symbols.into());
+            self.skip_after(asked_before, block);
+            self.skip_what_is_due();
         }
         if more > 0 && self.returned.progressed(self.window, false) {
             self.sent = self.sent.saturating_sub(1);
@@ -165,6 +175,26 @@ impl Sender {
             let next = self.next_source.0 + 1;
             let rest_is_empty = next < count - 1 && self.share_of(next) == 0;
             self.next_source = (if rest_is_empty { count - 1 } else { next }, 0);
+        }
+    }
+
+    /// Skips to `block` once this many symbols have been sent.
+    fn skip_after(&mut self, sent: u32, block: u32) {
+        let full = self.skips.len() >= MAX_SKIPS;
+        match self.skips.back_mut() {
+            Some(&mut (_, last)) if block <= last => {}
+            Some(last) if last.0 >= sent || full => last.1 = block,
+            _ if block > self.next_source.0 => self.skips.push_back((sent, block)),
+            _ => {}
+        }
+    }
+
+    fn skip_what_is_due(&mut self) {
+        while let Some(&(sent, block)) = self.skips.front()
+            && sent <= self.sent
+        {
+            self.skips.pop_front();
+            self.skip_to(block);
         }
     }
 
@@ -403,6 +433,7 @@ impl SenderSession for Sender {
             window: window.min(packets.max(1)),
             mlfq_thresholds_bytes: params.mlfq_thresholds_bytes.clone(),
             next_source: (0, 0),
+            skips: VecDeque::new(),
             repair_sent: BTreeMap::new(),
             encoders: Encoders::default(),
             sent: 0,
@@ -526,6 +557,7 @@ impl SenderSession for Sender {
             self.probes -= 1;
         } else {
             self.sent += 1;
+            self.skip_what_is_due();
         }
         // Initial windows of groups and of several senders, and what answers a FIN pull, are most
         // urgent (section III-D).
@@ -619,6 +651,7 @@ impl SenderSession for Sender {
             window: self.window,
             mlfq_thresholds_bytes: self.mlfq_thresholds_bytes.clone(),
             next_source: self.next_source,
+            skips: VecDeque::new(),
             repair_sent: BTreeMap::new(),
             encoders: Encoders::default(),
             sent: self.sent,
