@@ -32,6 +32,12 @@ impl Checker<'_> {
             Kind::ExternFunction(prototype) => {
                 self.annotations(&prototype.annotations);
                 let signature = self.scoped(|c| c.signature(prototype));
+                if let Some((Entity::ExternFunctions(others), _)) = self.find(&signature.name, true)
+                {
+                    let all = &self.program.extern_functions;
+                    let before = others.iter().map(|id| &all[*id]);
+                    function_overloads::check_extern(&signature, before, self.diagnostics);
+                }
                 let id = ir::add(&mut self.program.extern_functions, signature);
                 self.declare(&d.name, Entity::ExternFunctions(vec![id]));
             }
@@ -228,7 +234,10 @@ impl Checker<'_> {
         if let Some((Entity::Functions(others), _)) = self.find(&function.signature.name, true) {
             is_overload = true;
             let new = &function.signature;
-            function_overloads::check(new, others, &self.program, self.diagnostics);
+            let before = others
+                .iter()
+                .map(|id| &self.program.functions[*id].signature);
+            function_overloads::check(new, before, self.diagnostics);
         }
         let id = ir::add(&mut self.program.functions, function);
         self.declare(&d.name, Entity::Functions(vec![id]));

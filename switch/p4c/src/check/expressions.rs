@@ -103,6 +103,17 @@ impl Checker<'_> {
         }
     }
 
+    /// Condition of a statement or of `?:`.
+    pub(super) fn condition(&mut self, condition: &ast::Expr) -> Expr {
+        if matches!(condition.kind, Ast::Dots) {
+            let message = "`...` is not a condition";
+            let help = "it stands for the default values of what is initialised";
+            self.error_with_help("bad-operand", condition.span, message, help);
+            return Expr::poison(condition.span);
+        }
+        self.expr_of(condition, &Type::Bool)
+    }
+
     /// `condition ? then : otherwise`
     fn conditional(
         &mut self,
@@ -111,7 +122,7 @@ impl Checker<'_> {
         otherwise: &ast::Expr,
         span: Span,
     ) -> Expr {
-        let condition = self.expr_of(condition, &Type::Bool);
+        let condition = self.condition(condition);
         let (then, otherwise) = (self.expr(then), self.expr(otherwise));
         let types = [then.ty.clone(), otherwise.ty.clone()];
         if let [Type::Enum(a), Type::Enum(b)] = &types

@@ -21,7 +21,7 @@ impl Checker<'_> {
         }
         let body = self.scoped(|c| {
             let mut all = c.statements(init);
-            let condition = c.expr_of(condition, &Type::Bool);
+            let condition = c.condition(condition);
             let update = c.statements(update);
             let body = c.loop_body(body);
             let kind = StmtKind::For {

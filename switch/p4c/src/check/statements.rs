@@ -40,7 +40,7 @@ impl Checker<'_> {
                 then,
                 otherwise,
             } => {
-                let condition = self.expr_of(condition, &Type::Bool);
+                let condition = self.condition(condition);
                 let then = self.branch(then);
                 let otherwise = otherwise.as_ref().map_or_else(Vec::new, |s| self.branch(s));
                 StmtKind::If(condition, then, otherwise)
