@@ -175,12 +175,12 @@ impl Block {
         was_due
     }
 
-    /// Counts no longer on the repair symbols that a sender was asked for.
-    pub fn abandon_repairs(&mut self, from: usize) {
-        if let Some(part) = self.parts.get_mut(from) {
-            self.repairs_due -= part.repairs_due;
-            part.repairs_due = 0;
-        }
+    /// Counts no longer on the repair symbols that a sender was asked for; returns how many.
+    pub fn abandon_repairs(&mut self, from: usize) -> u32 {
+        let part = self.parts.get_mut(from);
+        let abandoned = part.map_or(0, |part| std::mem::take(&mut part.repairs_due));
+        self.repairs_due -= abandoned;
+        abandoned
     }
 
     /// Notes that a sender is asked for this many more repair symbols.

@@ -15,8 +15,8 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::blocks::Share;
-use super::receiver::Receiver;
-use super::supplier::State;
+use super::receiver::{Membership, Receiver};
+use super::supplier::{Lost, Probe, State};
 use crate::receiver_driven::{Ending, Outbox};
 
 /// Kind of symbol that a pull asks for.
@@ -284,19 +284,23 @@ impl Receiver {
         abandoned
     }
 
-    /// Gives up what is lost of a sender's source symbols. What keeps arriving restarts the timer,
-    /// and the window would stay smaller by what was lost.
+    /// Gives up what is lost of a sender's symbols. What keeps arriving restarts the timer, and the
+    /// window would stay smaller by what was lost.
     pub(super) fn give_up_lost(&mut self, now: Instant, index: usize, out: &mut Outbox) {
-        if let Some(position) = self.suppliers[index].lost_before(now) {
-            self.give_up_sources(index, position, out);
+        if let Some(lost) = self.suppliers[index].lost(now) {
+            self.give_up(index, lost, out);
         }
     }
 
-    /// Gives up the source symbols of a sender before `position`.
-    fn give_up_sources(&mut self, index: usize, position: u64, out: &mut Outbox) {
-        let lost = self.abandon_sources(self.suppliers[index].share, position);
-        if lost > 0 {
-            self.suppliers[index].give_up(lost);
+    fn give_up(&mut self, index: usize, lost: Lost, out: &mut Outbox) {
+        let sources = self.abandon_sources(self.suppliers[index].share, lost.before);
+        let at = lost
+            .repairs_of
+            .and_then(|block| block.checked_sub(self.next_delivered));
+        let block = at.and_then(|at| self.open.get_mut(at as usize));
+        let repairs = block.map_or(0, |block| block.abandon_repairs(index));
+        if sources > 0 || repairs > 0 {
+            self.suppliers[index].give_up(sources, repairs.into());
             self.decode_all(out);
         }
     }
@@ -377,10 +381,15 @@ impl Receiver {
             let reason = format!("no progress in {stalled} timeouts, but the peer lives");
             self.lose_supplier(index, reason, out);
         } else if supplier.stalled == 1 && supplier.counter() > 0 {
-            // What was overtaken is lost. The last pull may be, too: its counter is cumulative, so
-            // repeating it is harmless.
-            self.give_up_sources(index, self.suppliers[index].overtaken, out);
-            out.control.push(self.repeated_pull(index));
+            // What was overtaken is lost. So may be all that is under way, or the last pull: its
+            // counter is cumulative, so the next one, or the same again, makes up for it.
+            let overtaken = Lost {
+                before: supplier.overtaken,
+                repairs_of: None,
+            };
+            self.give_up(index, overtaken, out);
+            let pull = self.probe(now, index);
+            out.control.push(pull);
             self.enqueue(index, out);
         } else {
             self.write_off(index);
@@ -390,6 +399,43 @@ impl Receiver {
             self.decode_all(out);
             self.enqueue_all(out);
         }
+    }
+
+    /// A pull for one symbol beyond the window, or in a group the last one again: it may be waiting
+    /// for others.
+    fn probe(&mut self, now: Instant, index: usize) -> EbbHeader {
+        self.skip(index);
+        let ask = match self.next_source(index) {
+            Some(_) => Some(Ask::Source),
+            None => {
+                let at = self.open.iter().position(|block| block.is_receiving());
+                at.map(Ask::Repair)
+            }
+        };
+        let Some(ask) = ask.filter(|_| self.membership == Membership::Alone) else {
+            return self.repeated_pull(index);
+        };
+        let supplier = &self.suppliers[index];
+        let repair = match ask {
+            Ask::Source => None,
+            Ask::Repair(at) => {
+                let block = &self.open[at];
+                let asked = supplier.share.nth(block.repairs_asked(index));
+                let esi = u32::from(block.source_symbols()) + asked;
+                Some((self.next_delivered + at as u32, esi))
+            }
+        };
+        let position = supplier.position;
+        self.suppliers[index].probe = Some(Probe { position, repair });
+        self.pull(now, index, ask)
+    }
+
+    /// The block of a sender's next source symbol, if it is open or next to be.
+    fn next_source(&self, index: usize) -> Option<u32> {
+        let supplier = &self.suppliers[index];
+        let end = self.next_delivered.saturating_add(self.max_open_blocks);
+        let block = self.blocks.share_block(supplier.share, supplier.position);
+        (supplier.left() > 0 && block < end).then_some(block)
     }
 
     /// Our accounts are wrong somewhere: what the first block lacks comes as repair symbols.

@@ -186,7 +186,7 @@ impl Receiver {
         supplier.stalled = 0;
         supplier.arrived();
         if header.flags.contains(EbbFlags::REPAIR) {
-            supplier.repair_arrived();
+            supplier.repair_arrived(header.block, header.symbol);
         } else {
             let start = self.blocks.share_start(supplier.share, header.block);
             supplier.passed(start + u64::from(supplier.share.index(header.symbol)));

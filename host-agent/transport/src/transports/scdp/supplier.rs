@@ -28,6 +28,8 @@ pub struct Supplier {
     pub overtaken: u64,
     /// When `overtaken` was noted, and its value then.
     noted: (Instant, u64),
+    /// What was asked for at a first timeout, beyond the window.
+    pub probe: Option<Probe>,
     /// How many of its source symbols from `position` on have been taken over by others.
     pub taken_over: u64,
     /// Whether others have had to help it.
@@ -43,6 +45,24 @@ pub struct Supplier {
     pub last_activity: Instant,
     /// Symbols that arrived whole.
     pub received: u64,
+}
+
+/// A symbol that shows what is lost: all that was asked for before it, if it arrives first.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// The source symbols that were asked for before it are those before this one.
+    pub position: u64,
+    /// Block and ESI if it is a repair symbol: there is no further source symbol.
+    pub repair: Option<(u32, u32)>,
+}
+
+/// What will not arrive any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// Source symbols before this one.
+    pub before: u64,
+    /// Repair symbols of this block.
+    pub repairs_of: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,6 +94,7 @@ impl Supplier {
             position: window.min(total),
             overtaken: 0,
             noted: (now, 0),
+            probe: None,
             taken_over: 0,
             is_slow: false,
             skips_to: 0,
@@ -164,20 +185,35 @@ impl Supplier {
         self.overtaken = self.overtaken.max(position);
     }
 
-    /// The source symbol before which all are lost that have not arrived: one sent after them
-    /// arrived at least a timeout ago. Asked at each arrival; none: a timeout has not passed since
-    /// it last had an answer.
-    pub fn lost_before(&mut self, now: Instant) -> Option<u64> {
-        let (since, overtaken) = self.noted;
+    /// What has not arrived although something sent after it has, and was asked for at least a
+    /// timeout ago. Asked at each arrival; none: nothing new is known.
+    pub fn lost(&mut self, now: Instant) -> Option<Lost> {
+        if let Some(probe) = self.probe.take()
+            && self.overtaken >= probe.position
+        {
+            return Some(Lost {
+                before: probe.position,
+                repairs_of: probe.repair.map(|(block, _)| block),
+            });
+        }
+        let (since, before) = self.noted;
         if now < since + self.retry.interval() {
             return None;
         }
         self.noted = (now, self.overtaken);
-        Some(overtaken)
+        Some(Lost {
+            before,
+            repairs_of: None,
+        })
     }
 
     /// A repair symbol arrived, maybe in place of a source symbol: others of a group wanted it.
-    pub fn repair_arrived(&mut self) {
+    pub fn repair_arrived(&mut self, block: u32, esi: u32) {
+        if let Some(Probe { position, repair }) = self.probe
+            && repair.is_some_and(|probe| probe.0 == block && probe.1 <= esi)
+        {
+            self.overtaken = self.overtaken.max(position);
+        }
         if self.repairs_due > 0 {
             self.repairs_due -= 1;
         } else if self.position > 0 {
@@ -201,9 +237,10 @@ impl Supplier {
         u32::try_from(self.sent).unwrap_or(u32::MAX)
     }
 
-    /// Counts no longer on so many transmissions.
-    pub fn give_up(&mut self, transmissions: u64) {
-        self.arrived = (self.arrived + transmissions).min(self.window + self.sent);
+    /// Counts no longer on so many transmissions of source symbols and of repair symbols.
+    pub fn give_up(&mut self, sources: u64, repairs: u64) {
+        self.arrived = (self.arrived + sources + repairs).min(self.window + self.sent);
+        self.repairs_due = self.repairs_due.saturating_sub(repairs);
     }
 
     /// Counts on nothing any more that is under way.

@@ -150,6 +150,44 @@ fn a_lost_symbol_is_replaced_after_the_timeout() {
 }
 
 #[test]
+fn a_lost_end_is_asked_for_after_one_timeout() {
+    for lost in [1, 5, WINDOW] {
+        let mut net = network(2);
+        net.fate = Box::new(move |_, header| {
+            let at_end = u64::from(header.symbol) >= 100 - lost && header.symbol < 100;
+            Fate::Drop.when(is_symbol(header) && at_end)
+        });
+        net.send(0, 1, 100 * SYMBOL);
+        net.run();
+        let (sent, received) = net.pair(0, 1);
+        // Those lost, and two beyond K.
+        assert_eq!(sent.counters.packets_sent, 100 + lost + 2);
+        assert_eq!(received.counters.timeouts, 1);
+        assert!(received.duration_ns < 14_000_000, "{received:?}");
+    }
+}
+
+#[test]
+fn lost_repair_symbols_are_asked_for_after_one_timeout() {
+    let mut net = network(2);
+    let mut repairs = 0;
+    net.fate = Box::new(move |_, header| {
+        let repair = header.flags.contains(EbbFlags::REPAIR);
+        repairs += u32::from(repair);
+        match () {
+            () if repair => Fate::Drop.when((2..6).contains(&repairs)),
+            () => Fate::Trim.when(is_symbol(header) && header.symbol % 10 == 0),
+        }
+    });
+    net.send(0, 1, 100 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert_eq!(sent.counters.packets_sent, 100 + 10 + 4 + 2);
+    assert_eq!(received.counters.timeouts, 1);
+    assert!(received.duration_ns < 14_000_000, "{received:?}");
+}
+
+#[test]
 fn lost_pulls_are_made_up_for_by_later_ones() {
     let mut net = network(2);
     let mut pulls = 0;
