@@ -11,6 +11,8 @@
 //! Nothing is asked for if nothing is needed: without loss `K - window` pulls in all, with t trims
 //! `K + 2 + t - window`.
 
+use std::ops::Range;
+
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
@@ -264,20 +266,21 @@ impl Receiver {
         if reached >= self.next_delivered {
             self.open_block(reached.min(end));
         }
-        self.abandon_sources(share, position);
+        self.abandon_sources(share, 0..position);
         for block in &mut self.open {
             block.abandon_repairs(index);
         }
     }
 
-    /// Counts no longer on the source symbols of a share before `position`; returns how many of
-    /// them had been counted on.
-    fn abandon_sources(&mut self, share: Share, position: u64) -> u64 {
+    /// Counts no longer on these source symbols of a share; returns how many of them had been
+    /// counted on.
+    fn abandon_sources(&mut self, share: Share, positions: Range<u64>) -> u64 {
         let mut abandoned = 0;
         for (number, block) in (self.next_delivered..).zip(&mut self.open) {
             let start = self.blocks.share_start(share, number);
             let symbols = u64::from(share.symbols(block.source_symbols()));
-            for n in 0..position.saturating_sub(start).min(symbols) {
+            let place = |position: u64| position.saturating_sub(start).min(symbols);
+            for n in place(positions.start)..place(positions.end) {
                 abandoned += u64::from(block.abandon_source(share.nth(n as u32)));
             }
         }
@@ -293,7 +296,12 @@ impl Receiver {
     }
 
     fn give_up(&mut self, index: usize, lost: Lost, out: &mut Outbox) {
-        let sources = self.abandon_sources(self.suppliers[index].share, lost.before);
+        let supplier = &mut self.suppliers[index];
+        // Nothing is looked at twice, however often somebody lets us look.
+        let positions = supplier.given_up..lost.before;
+        supplier.given_up = supplier.given_up.max(lost.before);
+        let share = supplier.share;
+        let sources = self.abandon_sources(share, positions);
         let at = lost
             .repairs_of
             .and_then(|block| block.checked_sub(self.next_delivered));

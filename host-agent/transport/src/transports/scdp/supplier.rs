@@ -26,6 +26,8 @@ pub struct Supplier {
     pub position: u64,
     /// Its source symbols before this one were sent before one that has arrived.
     pub overtaken: u64,
+    /// Its source symbols before this one have arrived or were given up as lost.
+    pub given_up: u64,
     /// When `overtaken` was noted, and its value then.
     noted: (Instant, u64),
     /// What was asked for at a first timeout, beyond the window.
@@ -93,6 +95,7 @@ impl Supplier {
             arrived: 0,
             position: window.min(total),
             overtaken: 0,
+            given_up: 0,
             noted: (now, 0),
             probe: None,
             taken_over: 0,
