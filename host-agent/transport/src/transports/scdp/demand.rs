@@ -297,7 +297,7 @@ impl Receiver {
 
     fn give_up(&mut self, index: usize, lost: Lost, out: &mut Outbox) {
         let supplier = &mut self.suppliers[index];
-        // Nothing is looked at twice, however often somebody lets us look.
+        // Each position once: a peer may cause this as often as it likes.
         let positions = supplier.given_up..lost.before;
         supplier.given_up = supplier.given_up.max(lost.before);
         let share = supplier.share;
