@@ -94,7 +94,7 @@ fn a_wholly_lost_window_is_recovered() {
     }
 }
 
-/// What keeps arriving must not hide that the rest of the window is lost for good.
+/// Packets that keep arriving must not hide that the rest of the window is lost for good.
 #[test]
 fn a_window_of_which_one_packet_or_none_survives_grows_back() {
     for case in CASES {

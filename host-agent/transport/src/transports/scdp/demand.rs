@@ -389,7 +389,7 @@ impl Receiver {
             let reason = format!("no progress in {stalled} timeouts, but the peer lives");
             self.lose_supplier(index, reason, out);
         } else if supplier.stalled == 1 && supplier.counter() > 0 {
-            // What was overtaken is lost. So may be all that is under way, or the last pull: its
+            // Symbols that were overtaken are lost. All under way may be, or the last pull: its
             // counter is cumulative, so the next one, or the same again, makes up for it.
             let overtaken = Lost {
                 before: supplier.overtaken,

@@ -122,7 +122,7 @@ impl Sender {
         let first_wanted = self.audience.first_wanted();
         self.forget(first_wanted);
         if self.mode == Mode::Part {
-            // What this pull asks for comes after them.
+            // The symbol that this pull asks for comes after them.
             let asked_before = self.window.saturating_add(header.pull).saturating_sub(1);
             let block = first_wanted.saturating_add(header.block_symbols.into());
             self.skip_after(asked_before, block);

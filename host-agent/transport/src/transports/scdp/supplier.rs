@@ -30,7 +30,7 @@ pub struct Supplier {
     pub given_up: u64,
     /// When `overtaken` was noted, and its value then.
     noted: (Instant, u64),
-    /// What was asked for at a first timeout, beyond the window.
+    /// The symbol beyond the window that was asked for at a first timeout.
     pub probe: Option<Probe>,
     /// How many of its source symbols from `position` on have been taken over by others.
     pub taken_over: u64,
@@ -58,7 +58,7 @@ pub struct Probe {
     pub repair: Option<(u32, u32)>,
 }
 
-/// What will not arrive any more.
+/// Symbols that will not arrive any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
     /// Source symbols before this one.
@@ -188,8 +188,8 @@ impl Supplier {
         self.overtaken = self.overtaken.max(position);
     }
 
-    /// What has not arrived although something sent after it has, and was asked for at least a
-    /// timeout ago. Asked at each arrival; none: nothing new is known.
+    /// Symbols that have not arrived although some sent after them have, and were asked for at least
+    /// a timeout ago. Called at each arrival; none: nothing new is known.
     pub fn lost(&mut self, now: Instant) -> Option<Lost> {
         if let Some(probe) = self.probe.take()
             && self.overtaken >= probe.position
