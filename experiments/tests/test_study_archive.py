@@ -75,6 +75,15 @@ def test_what_is_packed_comes_out_again(tmp_path: Path) -> None:
     assert [each["late_ns"] for each in found.wall] == [12]
 
 
+def test_each_row_keeps_its_samples_whichever_metric_has_them(tmp_path: Path) -> None:
+    sample = Sample.of(np.array([3.0, 1.0, 2.0]))
+    stored = a_row(samples={"fct": sample, "tail": sample})
+    new = [a_row(seed=4, samples={"fct": sample}), a_row(seed=5, samples={"tail": sample})]
+    (tmp_path / "a.parquet").write_bytes(pack(Archive("full", [stored, *new]), METRICS))
+    for back in unpack(tmp_path / "a.parquet", METRICS).virtual:
+        assert back["samples"]["tail"].values.tolist() == [1, 2, 3]
+
+
 def test_a_metric_that_came_later_has_no_value(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(pack(Archive("full", [a_row()]), METRICS))
     later = METRICS | {"new": METRICS["fct"]}

@@ -77,12 +77,11 @@ def pack(archive: Archive, metrics: Mapping[str, Metric]) -> bytes:
     }
     for name in metrics:
         columns[f"metric.{name}"] = pa.array([row[name] for row in rows], pa.float64())
-        if any(name in row["samples"] for row in rows):
-            of_it = [row["samples"].get(name) for row in rows]
+        if bases[name] == name and (of_it := _samples(rows, name, bases)):
             values = [None if s is None else s.values.astype(np.float32) for s in of_it]
             weights = [None if s is None else s.weights.astype(np.int32) for s in of_it]
-            columns[f"values.{bases[name]}"] = pa.array(values, pa.list_(pa.float32()))
-            columns[f"weights.{bases[name]}"] = pa.array(weights, pa.list_(pa.int32()))
+            columns[f"values.{name}"] = pa.array(values, pa.list_(pa.float32()))
+            columns[f"weights.{name}"] = pa.array(weights, pa.list_(pa.int32()))
         if any(row["curves"].get(name) for row in rows):
             lines = [[np.stack(line).ravel() for line in row["curves"].get(name, [])]
                      for row in rows]  # fmt: skip
@@ -92,6 +91,18 @@ def pack(archive: Archive, metrics: Mapping[str, Metric]) -> bytes:
     file = io.BytesIO()
     pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19)
     return file.getvalue()
+
+
+def _samples(rows: Sequence[Row], base: str, bases: Mapping[str, str]) -> list[Sample | None]:
+    """The numbers of each row of which `base` is a statistic, whichever of its statistics a row has
+    them for: trials that have just run keep them for some, stored ones for all. Empty: no row has
+    any."""
+    names = [name for name, first in bases.items() if first == base]
+    found = [
+        next((row["samples"][name] for name in names if name in row["samples"]), None)
+        for row in rows
+    ]
+    return found if any(each is not None for each in found) else []
 
 
 def unpack(path: Path, metrics: Mapping[str, Metric]) -> Archive:
