@@ -22,6 +22,7 @@ from free_ports import first_free_port
 needs_compiler = needs("ebb-simulator", "ebb-p4c")
 needs_traffic = needs("ebb-simulator", "ebb-p4c", "ebb-agent")
 
+# A wire between ports 1 and 2, which marks what passes it, and may send it to an address.
 V1MODEL = """
 #include <core.p4>
 #include <v1model.p4>
@@ -252,10 +253,9 @@ def test_agents_send_over_a_program_of_ones_own(folder: Path) -> None:
     ],
 )
 def test_agents_that_make_no_sense(folder: Path, change: dict[str, Any], words: str) -> None:
+    table = RACK | {"agents": AGENTS | change}
     with pytest.raises(InputError, match=words):
-        Lab.of(
-            RACK | {"agents": AGENTS | change}, folder, first_port=first_free_port(2)
-        ).__enter__()
+        Lab.of(table, folder, first_port=first_free_port(2)).__enter__()
 
 
 @needs_compiler
