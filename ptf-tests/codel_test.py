@@ -18,6 +18,11 @@ class CodelTest(FabricTest):
     program = "fabric_codel"
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
 
+    def occupy(self, port: int, frame: bytes) -> None:
+        """Sends the first frame, and does not wait until it is on the link: the delay of those
+        behind it counts from their own arrival, so they have to follow at once."""
+        self.send(1, frame)
+
     def codel(self, reaction: Reaction, *, target_ms: int, interval_ms: int) -> None:
         """Has port 2 manage its queues; a queue with one packet or none behind one that leaves is
         good."""

@@ -17,7 +17,7 @@ class Marks(CodelTest):
     the end the queue is too short."""
 
     def runTest(self) -> None:
-        self.codel("mark", target_ms=60, interval_ms=300)
+        self.codel("mark", target_ms=20, interval_ms=300)
         frames = self.burst(*[Ecn.ECT0] * 6, Ecn.ECT1, *[Ecn.ECT0] * 4)
         marked = {4, 7, 9}
         self.expect(2, *(ce_marked(f) if i in marked else f for i, f in enumerate(frames)))
@@ -28,7 +28,7 @@ class WhatCannotBeMarked(CodelTest):
     """Not-ECT is dropped, with its own reason; CE stays and counts as marked."""
 
     def runTest(self) -> None:
-        self.codel("mark", target_ms=60, interval_ms=300)
+        self.codel("mark", target_ms=20, interval_ms=300)
         ecns = [Ecn.ECT0] * 3 + [Ecn.NOT_ECT] + [Ecn.CE] * 6
         frames = self.burst(*ecns)
         self.expect(2, *(frame for i, frame in enumerate(frames) if i != 4))
@@ -41,7 +41,7 @@ class NeverDrops(CodelTest):
     """With `mark-only` what cannot be marked passes."""
 
     def runTest(self) -> None:
-        self.codel("mark-only", target_ms=60, interval_ms=300)
+        self.codel("mark-only", target_ms=20, interval_ms=300)
         frames = self.burst(*[Ecn.ECT0] * 3, Ecn.NOT_ECT, *[Ecn.ECT0] * 6)
         self.expect(2, *(ce_marked(f) if i == 7 else f for i, f in enumerate(frames)))
         self.expect_drops("codel", 0)
@@ -52,7 +52,7 @@ class Drops(CodelTest):
     """Nothing is due before an interval has passed; then one is dropped, ECT or not."""
 
     def runTest(self) -> None:
-        self.codel("drop", target_ms=60, interval_ms=300)
+        self.codel("drop", target_ms=20, interval_ms=300)
         frames = self.burst(*[Ecn.ECT0] * 6)
         self.expect(2, *(frame for i, frame in enumerate(frames) if i != 4))
         self.expect_nothing_more()

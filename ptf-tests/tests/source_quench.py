@@ -33,11 +33,11 @@ QUOTED_BYTES = 8
 
 
 class QuenchTest(CodelTest):
-    """Port 2 tells the senders behind port 1. Target 60 ms, interval 300 ms."""
+    """Port 2 tells the senders behind port 1. Target 20 ms, interval 300 ms."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.codel("source-quench", target_ms=60, interval_ms=300)
+        self.codel("source-quench", target_ms=20, interval_ms=300)
 
     def switch_on(self) -> None:
         port, queue = SENDER_PORT, DATA_QUEUE
