@@ -36,8 +36,8 @@ PATHS = (2, 3)
 """Ports on a path to the destination below."""
 FAR_IP = "10.9.0.1"
 """A destination behind both of them."""
-BLOCKED_BPS = 4_000
-"""Rate of a port that is as good as blocked: a full frame takes 3 s."""
+BLOCKED_BPS = 400
+"""Rate of a port that is as good as blocked: a full frame takes 30 s."""
 LEAST_FRAME_BYTES = 60
 """The shortest frame that is sent."""
 BLOCKED = TrafficManager(rate_bps=BLOCKED_BPS, slow_ports=PATHS)
@@ -180,7 +180,7 @@ class Thresholds(UnloadedTest):
 
 
 class LoadedTest(AdaptiveTest):
-    """Both paths are busy with a frame that takes seconds; what follows it, waits."""
+    """Both paths are busy with a frame that takes half a minute; what follows it, waits."""
 
     needs = frozenset({Feature.SLOW_PORT, Feature.PORT_SCHEDULER})
     manager = BLOCKED
