@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,7 @@ from ebb_topologies.nearest import hint
 from ebb_experiments.study.estimates import (
     Estimate,
     Sample,
+    Tail,
     bootstrap,
     enough,
     jackknife,
@@ -383,23 +385,27 @@ class Numbers:
         ]  # fmt: skip
         return min((share for share in shares if share is not None), default=None)
 
-    def value(self, seeds: Sequence[int], random: np.random.Generator | None = None) -> float:
-        """Value from the trials with these seeds, one as often as it is named; `random` draws their
-        samples anew."""
-        return self.expression.value(lambda term: self._term(term, seeds, random))
+    def value(self, seeds: Sequence[int]) -> float:
+        """Value from the trials with these seeds, one as often as it is named."""
+        return self.expression.value(lambda term: self._term(term, seeds))
 
-    def _term(self, term: Term, seeds: Sequence[int], random: np.random.Generator | None) -> float:
+    def _term(self, term: Term, seeds: Sequence[int]) -> float:
         rows = [row for seed in seeds for row in self.data[term] if row["seed"] == seed]
         if self._pooled(term):
-            percent = self.metrics[term.metric].percentile
-            assert percent is not None
-            each: list[Sample] = [row["samples"][term.metric] for row in rows]
-            return Sample.pooled(each if random is None else [s.drawn(random) for s in each]
-                                 ).percentile(percent)  # fmt: skip
+            return Sample.pooled(self._samples(term, rows)).percentile(self._percent(term))
         numbers = [row[term.metric] for row in rows if row[term.metric] is not None]
         if not numbers:
             raise NotRunError(f"no trial of {term.where} has {term.metric}")
         return float(np.mean(numbers))
+
+    def _percent(self, term: Term) -> float:
+        percent = self.metrics[term.metric].percentile
+        assert percent is not None
+        return percent
+
+    @staticmethod
+    def _samples(term: Term, rows: Iterable[Row]) -> list[Sample]:
+        return [row["samples"][term.metric] for row in rows]
 
     def estimate(self, whole: float, doubts: list[str]) -> Estimate:
         """With its interval; adds a doubt if there is none because a denominator is 0."""
@@ -407,7 +413,7 @@ class Numbers:
         if n < 2:
             return Estimate(whole, None, None, n)
         if any(map(self._pooled, self.data)):
-            return bootstrap(whole, n, self._again)
+            return bootstrap(whole, n, self._again(seeds))
         try:
             without = [self.value([s for s in seeds if s != left_out]) for left_out in seeds]
         except (DividedByZeroError, NotRunError) as error:
@@ -417,12 +423,34 @@ class Numbers:
             return jackknife_of_share(whole, without, all_of)
         return jackknife(whole, without, ratio=self.expression.ratio)
 
-    def _again(self, random: np.random.Generator) -> float:
-        seeds = random.choice(self.seeds, self.trials)
-        try:
-            return self.value([int(seed) for seed in seeds], random)
-        except DividedByZeroError:
-            return np.inf
+    def _again(self, seeds: Sequence[int]) -> Callable[[np.random.Generator], float]:
+        """The value with seeds drawn anew, and with them the flows of pooled percentiles. A term
+        that the expression has twice is drawn once."""
+        rows = {
+            term: [row for seed in seeds for row in rows if row["seed"] == seed]
+            for term, rows in self.data.items()
+        }
+        tails = {
+            term: Tail(self._samples(term, of), self._percent(term))
+            for term, of in rows.items()
+            if self._pooled(term)
+        }
+
+        def again(random: np.random.Generator) -> float:
+            drawn = Counter(random.choice(seeds, len(seeds)).tolist())
+            values = {
+                term: tail.drawn([drawn[row["seed"]] for row in rows[term]], random)
+                for term, tail in tails.items()
+            }
+            every = list(drawn.elements())
+            try:
+                return self.expression.value(
+                    lambda term: values[term] if term in values else self._term(term, every)
+                )
+            except DividedByZeroError:
+                return np.inf
+
+        return again
 
 
 def _at(rows: Iterable[Row], term: Term) -> list[Row]:

@@ -196,13 +196,63 @@ class Sample:
 
     def percentile(self, percent: float) -> float:
         """A nearest rank, as everywhere in Ebb."""
-        rank = nearest_rank(self.size, percent)
+        return self.at(nearest_rank(self.size, percent))
+
+    def at(self, rank: int) -> float:
+        """The value of a rank, from 1."""
         return float(self.values[np.searchsorted(np.cumsum(self.weights), rank)])
 
-    def drawn(self, random: np.random.Generator) -> Sample:
-        """As many values drawn from it, with replacement."""
-        counts = random.multinomial(self.size, self.weights / self.size)
-        return Sample(self.values, counts)
+    def split(self, least: float) -> tuple[Sample, Sample]:
+        """The values below this one, and the others."""
+        at = np.searchsorted(self.values, least)
+        return (
+            Sample(self.values[:at], self.weights[:at]),
+            Sample(self.values[at:], self.weights[at:]),
+        )
+
+    def drawn(self, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+        """How often each value comes in so many draws with replacement."""
+        if count == 0:
+            return np.zeros(len(self.values), dtype=np.int64)
+        return random.multinomial(count, self.weights / self.size)
+
+
+TAIL_REACH = 3
+"""How many times as many values as lie beyond a percentile belong to the tail."""
+
+
+class Tail:
+    """The largest values of several trials, from which a percentile is read where trials and their
+    flows are drawn anew. The values below are drawn only where the percentile is one of them."""
+
+    def __init__(self, trials: Sequence[Sample], percent: float) -> None:
+        self._percent = percent
+        whole = Sample.pooled(trials)
+        beyond = whole.size - nearest_rank(whole.size, percent) + 1
+        least = whole.at(max(1, whole.size - TAIL_REACH * beyond))
+        parts = [each.split(least) for each in trials]
+        self._below, self._above = [below for below, _ in parts], [above for _, above in parts]
+        self._sizes = np.array([each.size for each in trials], dtype=np.int64)
+        self._shares = [each.size for each in self._above] / np.maximum(self._sizes, 1)
+        values = np.concatenate([each.values for each in self._above])
+        self._order = np.argsort(values, kind="stable")
+        self._values = values[self._order]
+
+    def drawn(self, times: Sequence[int], random: np.random.Generator) -> float:
+        """The percentile with each trial drawn this many times, with as many flows as it has, drawn
+        with replacement."""
+        sizes = self._sizes * np.asarray(times, dtype=np.int64)
+        above = random.binomial(sizes, self._shares)
+        counts = [each.drawn(n, random) for each, n in zip(self._above, above, strict=True)]
+        tail = Sample(self._values, np.concatenate(counts)[self._order])
+        beyond = int(sizes.sum()) - nearest_rank(int(sizes.sum()), self._percent)
+        if beyond < tail.size:
+            return tail.at(tail.size - beyond)
+        below = [
+            Sample(each.values, each.drawn(n, random))
+            for each, n in zip(self._below, sizes - above, strict=True)
+        ]
+        return Sample.pooled([*below, tail]).percentile(self._percent)
 
 
 REPLICATES = 1_000
