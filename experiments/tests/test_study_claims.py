@@ -218,7 +218,7 @@ def test_percentiles_of_few_samples_are_of_all_trials_together() -> None:
     assert found.ours.low < found.ours.mean < found.ours.high
     # The bootstrap draws the same again.
     assert evaluated('fct("a")', data, TAIL).ours == found.ours
-    # What an expression has twice is the same in each draw.
+    # A term that an expression has twice is drawn once.
     same = evaluated('fct("a") / fct("a")', data, TAIL).ours
     assert same is not None and (same.low, same.high) == (1, 1)
 

@@ -213,7 +213,7 @@ impl Network {
     /// Reads a network file.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+        let text = ebb_files::read(path).with_context(|| format!("cannot read {shown}"))?;
         let network = serde_json::from_slice(&text);
         let network: Self = network.map_err(|error| anyhow!("{shown}: {error}"))?;
         Ok(Network {

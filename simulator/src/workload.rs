@@ -87,10 +87,10 @@ impl Plan {
     pub fn read(path: &Path, hosts: Vec<PlacedHost>) -> Result<Self> {
         let shown = path.display();
         let format = Format::of(&path.to_string_lossy())?;
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let text = ebb_files::read_text(path).with_context(|| format!("cannot read {shown}"))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let sizes =
-            |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string());
+            |name: &str| ebb_files::read_text(&folder.join(name)).map_err(|e| e.to_string());
         let workload = Workload::parse(&text, format, sizes);
         let mut workload = workload.with_context(|| format!("workload {shown}"))?;
         if workload.hosts.is_empty() {

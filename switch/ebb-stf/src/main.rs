@@ -175,7 +175,7 @@ fn judge(pair: &Pair, arguments: &Arguments) -> Verdict {
 
 fn read(pair: &Pair, arguments: &Arguments) -> Result<(Program, Vec<Statement>), Verdict> {
     let program = arguments.compiler().program(&pair.program)?;
-    let text = std::fs::read(&pair.script).map_err(|error| {
+    let text = ebb_files::read(&pair.script).map_err(|error| {
         let problem = format!("cannot read {}: {error}", pair.script.display());
         Verdict::new(Outcome::BadTest, problem)
     })?;

@@ -115,7 +115,7 @@ fn parse_json(json: &[u8]) -> Result<Program, Verdict> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Verdict> {
-    std::fs::read(path).map_err(|error| {
+    ebb_files::read(path).map_err(|error| {
         let problem = format!("cannot read {}: {error}", path.display());
         Verdict::new(Outcome::BadTest, problem)
     })

@@ -65,7 +65,7 @@ impl ProgramFiles {
 /// The config that a controller would send with these two files.
 pub fn read_config(json: &Path, p4info: &Path) -> Result<ForwardingPipelineConfig, PreloadError> {
     let read = |path: &Path| {
-        std::fs::read(path).map_err(|problem| PreloadError::File {
+        ebb_files::read(path).map_err(|problem| PreloadError::File {
             path: path.to_owned(),
             problem,
         })

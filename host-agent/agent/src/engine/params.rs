@@ -89,7 +89,7 @@ pub fn read(path: Option<&Path>) -> anyhow::Result<Params> {
 /// Reads a file of `kind` ("parameters"): JSON, or TOML if its extension says so.
 pub fn read_file<T: DeserializeOwned>(path: &Path, kind: &str) -> anyhow::Result<T> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = ebb_files::read_text(path)
         .with_context(|| format!("cannot read the {kind} file {shown}"))?;
     let is_toml = path
         .extension()

@@ -25,7 +25,7 @@ impl WorkloadFile {
         let (text, format) = read(workload)?;
         let folder = workload.parent().unwrap_or(Path::new(""));
         let sizes =
-            |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string());
+            |name: &str| ebb_files::read_text(&folder.join(name)).map_err(|e| e.to_string());
         let shown = workload.display();
         let mut workload =
             Workload::parse(&text, format, sizes).with_context(|| format!("workload {shown}"))?;
@@ -48,6 +48,6 @@ impl WorkloadFile {
 fn read(path: &Path) -> anyhow::Result<(String, Format)> {
     let shown = path.display();
     let format = Format::of(&path.to_string_lossy())?;
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let text = ebb_files::read_text(path).with_context(|| format!("cannot read {shown}"))?;
     Ok((text, format))
 }
