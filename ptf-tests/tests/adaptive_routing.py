@@ -271,7 +271,7 @@ class MarkedFrames(AdaptiveTest):
     """The bytes of marked packets."""
 
     needs = frozenset({Feature.SLOW_PORT, Feature.PORT_SCHEDULER})
-    manager = TrafficManager(rate_bps=200_000, slow_ports=(2,))
+    manager = TrafficManager(rate_bps=100_000, slow_ports=(2,))
 
     def runTest(self) -> None:
         self.control.insert(DRAIN_MARKING.entry({"queue": 0}, threshold_bytes=1_000))

@@ -12,8 +12,8 @@ from frames import FULL_FRAME_BYTES, ebb, host_ip, pull, routed, tcp
 from scapy.layers.l2 import Ether
 from targets import Feature, TrafficManager
 
-SLOW_BPS = 200_000
-"""Rate of a slow port: a full frame takes 60 ms, in which more can be queued behind it."""
+SLOW_BPS = 100_000
+"""Rate of a slow port: a full frame takes 120 ms, in which more can be queued behind it."""
 LEVEL_QUEUES = {0: 6, 1: 5, 2: 4, 3: 3}
 """Queue of each MLFQ level."""
 

@@ -10,8 +10,8 @@ from fabric_test import FabricTest
 from frames import host_ip, routed, tcp, udp
 from targets import Feature, Queue, TrafficManager
 
-SLOW_BPS = 200_000
-"""Rate of a slow port: a frame of 1,000 bytes takes 40 ms, in which more can be queued."""
+SLOW_BPS = 100_000
+"""Rate of a slow port: a frame of 1,000 bytes takes 80 ms, in which more can be queued."""
 
 
 def data(flow: int, left: int, **options: Any) -> bytes:

@@ -14,8 +14,8 @@ from fabric_test import FabricTest
 from frames import ce_marked, host_ip, routed, tcp
 from targets import Feature, Queue, TrafficManager
 
-SLOW_BPS = 200_000
-"""Rate of a slow port: a frame of 1,000 bytes takes 40 ms, in which more can be queued."""
+SLOW_BPS = 100_000
+"""Rate of a slow port: a frame of 1,000 bytes takes 80 ms, in which more can be queued."""
 LOW_DSCP, LOW_QUEUE = 0, 0
 HIGH_DSCP, HIGH_QUEUE = 34, 6
 STORAGE_DSCP = 8
