@@ -29,7 +29,7 @@ from ebb_experiments.study.estimates import (
 from ebb_experiments.study.expression import Expression
 from ebb_experiments.study.figures import drawn_interval
 from ebb_experiments.study.grades import Grade, Meaning, factor, grade
-from ebb_experiments.study.metric_spec import Flows, Metric, Tenants
+from ebb_experiments.study.metric_spec import Flows, Jobs, Metric, Tenants
 from ebb_experiments.study.spec import (
     Experiment,
     experiment_file,
@@ -90,6 +90,11 @@ def test_an_interval_ends_where_no_value_can_be() -> None:
     assert (
         share is not None and share.low is not None and (share.low < 99, share.high) == (True, 100)
     )
+    # The scale of a share of jobs is that of the limit above which they are.
+    fast = {"of": "job-goodput", "stat": "above-share", "limit": 0.9, "scale": 1e-9}
+    above = Jobs(**fast, traffic="reads", label="fast", unit="")
+    ours = evaluated('fct("a")', rows({"a": [0.1, 0.2, 0.3]}), {"fct": above}).ours
+    assert ours is not None and ours.high == pytest.approx(0.2 + 0.24841, abs=1e-5)
     less = value('fct("a") - fct("b")', rows({"a": [1, 2, 3], "b": [1, 1, 1]}))
     assert less.low == pytest.approx(1 - 2.4841, abs=1e-4)
     total = value('fct("a") + fct("b")', rows({"a": [1, 2, 3], "b": [0, 0, 0]}))

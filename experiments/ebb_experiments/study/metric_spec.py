@@ -95,6 +95,11 @@ class Jobs(_Common):
         """Whether it is a share of the jobs."""
         return self.stat == "above-share"
 
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """`scale` is that of `limit`, and not of the share."""
+        return (0.0, 1.0) if self.share else super().limits
+
 
 class TenantMessages(_Common):
     """A metric of tenants of a scenario whose messages are the parts `traffic` of the workload.
