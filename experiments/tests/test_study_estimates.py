@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from ebb_experiments.study.estimates import Sample, Tail
+from ebb_experiments.study.estimates import Sample, Tail, bootstrap
 
 DRAWS = 2_000
 
@@ -47,4 +48,8 @@ def test_a_tail_that_was_not_drawn() -> None:
 
 def test_a_trial_without_flows() -> None:
     tail = Tail([Sample.of(np.array([])), Sample.of(np.arange(100.0))], 99.0)
-    assert 90 <= tail.drawn([1, 1], np.random.default_rng(1)) < 100
+    random = np.random.default_rng(1)
+    assert 90 <= tail.drawn([1, 1], random) < 100
+    assert math.isnan(tail.drawn([2, 0], random))
+    interval = bootstrap(99, 2, lambda random: tail.drawn([2, int(random.integers(2))], random))
+    assert interval.low is not None and interval.low > 90

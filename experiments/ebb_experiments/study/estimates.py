@@ -240,8 +240,10 @@ class Tail:
 
     def drawn(self, times: Sequence[int], random: np.random.Generator) -> float:
         """The percentile with each trial drawn this many times, with as many flows as it has, drawn
-        with replacement."""
+        with replacement. NaN: these trials have no flows."""
         sizes = self._sizes * np.asarray(times, dtype=np.int64)
+        if not sizes.any():
+            return math.nan
         above = random.binomial(sizes, self._shares)
         counts = [each.drawn(n, random) for each, n in zip(self._above, above, strict=True)]
         tail = Sample(self._values, np.concatenate(counts)[self._order])
@@ -260,8 +262,9 @@ REPLICATES = 1_000
 
 
 def bootstrap(whole: float, trials: int, again: Callable[[np.random.Generator], float]) -> Estimate:
-    """Percentile interval of what `again` gives with trials and their flows drawn anew."""
+    """Percentile interval of what `again` gives with trials and their flows drawn anew, of draws
+    that have flows."""
     random = np.random.default_rng(0)
     found = [again(random) for _ in range(REPLICATES)]
-    low, high = np.quantile(found, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    low, high = np.nanquantile(found, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(whole, float(low), float(high), trials)
