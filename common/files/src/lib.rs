@@ -9,7 +9,7 @@ pub const MAX_BYTES: u64 = 1 << 30;
 
 /// The content of a file. One that is longer than [`MAX_BYTES`] is an error.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
-    bounded(File::open(path)?, MAX_BYTES)
+    read_to_end(File::open(path)?, MAX_BYTES)
 }
 
 /// The text of a file, which is UTF-8. One that is longer than [`MAX_BYTES`] is an error.
@@ -20,7 +20,8 @@ pub fn read_text(path: &Path) -> Result<String> {
     })
 }
 
-fn bounded(source: impl Read, most: u64) -> Result<Vec<u8>> {
+/// All that a file or pipe has. More than `most` bytes are an error.
+pub fn read_to_end(source: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     source.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
@@ -35,9 +36,9 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_read_up_to_the_bound() {
-        let error = bounded(std::io::repeat(0), 1_000).unwrap_err();
+        let error = read_to_end(std::io::repeat(0), 1_000).unwrap_err();
         assert_eq!(error.to_string(), "it has more than 1000 bytes");
-        assert_eq!(bounded(&[7; 1_000][..], 1_000).unwrap().len(), 1_000);
+        assert_eq!(read_to_end(&[7; 1_000][..], 1_000).unwrap().len(), 1_000);
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
 
 fn read(what: &'static str, path: &Path, expected: &'static str) -> Result<Vec<u8>, TlsError> {
     let path = path.to_owned();
-    let text = std::fs::read(&path).map_err(|problem| TlsError::File {
+    let text = ebb_files::read(&path).map_err(|problem| TlsError::File {
         what,
         path: path.clone(),
         problem,

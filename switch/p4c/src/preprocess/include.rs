@@ -149,12 +149,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// All that a file or pipe has, unless that is more than a source may have.
 pub fn read_to_end(source: impl Read) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    source.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(Error::other(format!("it has more than {MAX_BYTES} bytes")));
-    }
-    Ok(bytes)
+    ebb_files::read_to_end(source, MAX_BYTES)
 }
 
 /// The text of a file that was read.

@@ -1,6 +1,7 @@
 //! The schema of a program, `bf-rt.json`.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -19,8 +20,6 @@ pub enum SchemaError {
         path: PathBuf,
         problem: std::io::Error,
     },
-    #[error("{} has more than {} MB, which is the limit", path.display(), MAX_BYTES >> 20)]
-    Long { path: PathBuf },
     #[error(
         "{} is no schema of BF Runtime: {problem}; give the file that --bf-rt-schema of ebb-p4c or p4c wrote",
         path.display()
@@ -64,12 +63,9 @@ impl Schema {
             path: path.to_owned(),
             problem,
         };
-        if std::fs::metadata(path).map_err(file)?.len() > MAX_BYTES {
-            return Err(SchemaError::Long {
-                path: path.to_owned(),
-            });
-        }
-        let text = std::fs::read(path).map_err(file)?;
+        let text = File::open(path)
+            .and_then(|source| ebb_files::read_to_end(source, MAX_BYTES))
+            .map_err(file)?;
         Schema::parse(name, text).map_err(|problem| SchemaError::Json {
             path: path.to_owned(),
             problem,
@@ -78,9 +74,9 @@ impl Schema {
 
     /// The schema in a text; the error says what is wrong with it.
     pub fn parse(name: &str, text: Vec<u8>) -> std::result::Result<Schema, String> {
-        let file: File = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
-        let tables = file.tables.into_iter().map(|table| (table.id, table));
-        let digests = file.learn_filters.into_iter();
+        let content: Content = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        let tables = content.tables.into_iter().map(|table| (table.id, table));
+        let digests = content.learn_filters.into_iter();
         Ok(Schema {
             name: name.to_owned(),
             tables: tables.collect(),
@@ -119,7 +115,7 @@ impl Schema {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct Content {
     tables: Vec<Table>,
     #[serde(default)]
     learn_filters: Vec<Digest>,
