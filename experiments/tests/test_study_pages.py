@@ -126,6 +126,22 @@ def test_variants_and_our_own_claims_are_counted_apart(tmp_path: Path) -> None:
     assert {row["grade"] for row in summary["claims"]} == {"within 25 %"}
 
 
+def test_rows_with_a_number_of_the_paper_are_counted_apart_from_those_in_words(
+    tmp_path: Path,
+) -> None:
+    claims: list[dict[str, Any]] = [
+        {}, {"published": 3, "band": [1, 9]}, {"kind": "ours"}, {"published": "less"},
+        {"published": "above 1", "numbers": [1, float("inf")]},
+    ]  # fmt: skip
+    pages.write([checked(tmp_path, seeds(1.0, 1.0), *claims)], tmp_path, "command", html=False)
+    index = (tmp_path / pages.PAGE).read_text()
+    told = "For 3 published rows the paper has a number: 2 of them (67 %) are within a factor of 2"
+    assert told in index
+    summary = json.loads((tmp_path / "one" / pages.SUMMARY).read_text())
+    numbers = [row["numbers"] for row in summary["claims"]]
+    assert numbers == [[1, 1], [3, 3], [1, 1], None, [1, None]]
+
+
 def test_a_page_has_its_claims_beside_the_paper_s_numbers(tmp_path: Path) -> None:
     chapter = checked(tmp_path, seeds(3.0, 3.1), {}, {"published": "in words"})
     assert chapter.overview is not None

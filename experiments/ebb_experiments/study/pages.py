@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,7 @@ def _environment() -> Environment:
         "shown": shown, "band": band, "cell": _cell, "number": published, "duration": duration,
         "in": _measured, "percent": _percent,
     }  # fmt: skip
-    environment.globals |= {"grades": GRADES, "totals": _totals}
+    environment.globals |= {"grades": GRADES, "totals": _totals, "numeric": _numeric}
     return environment
 
 
@@ -259,6 +260,19 @@ def _totals(of: Mapping[str, Record]) -> list[int]:
         for r in of.values()
     ]  # fmt: skip
     return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _numeric(of: Mapping[str, Record]) -> str:
+    """How many of the published rows with a number come near it, as a sentence."""
+    counts = sum((record.numeric for record in of.values()), Counter[Grade]())
+    total, near = counts.total(), counts["within 25 %"] + counts["within a factor of 2"]
+    if not total:
+        return ""
+    return (
+        f"For {total} published rows the paper has a number: {near} of them "
+        f"({100 * near / total:.0f} %) are within a factor of 2 or better, "
+        f"{counts['undecided']} are undecided."
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ class ClaimRow(BaseModel):
     kind: Kind
     source: str
     paper: float | str
+    numbers: tuple[float | None, float | None] | None = None
+    """The paper's number, from and to, none of them: no limit on that side; none: it has words
+    only."""
     unit: str
     band: tuple[float | None, float | None]
     ours: float | None
@@ -74,8 +78,10 @@ class ClaimRow(BaseModel):
         ours = row.ours or Estimate(0, None, None, 0)
         there = row.ours is not None
         return cls(
-            text=row.text, kind=row.kind, source=row.source, paper=row.published, unit=row.unit,
-            band=row.band, ours=ours.mean if there else None, low=ours.low, high=ours.high,
+            text=row.text, kind=row.kind, source=row.source, paper=row.published,
+            numbers=row.paper and (_limit(row.paper[0]), _limit(row.paper[1])),
+            unit=row.unit, band=row.band, ours=ours.mean if there else None,
+            low=ours.low, high=ours.high,
             grade=row.grade, trials=ours.trials if there else None, samples=row.samples,
             ended=row.ended, enough=row.enough, headline=row.headline, notes=row.notes,
             reason=row.reason, cause=row.cause_status,
@@ -138,6 +144,13 @@ class Record:
         return {kind: counts[kind] for kind in KINDS}
 
     @property
+    def numeric(self) -> Counter[Grade]:
+        """Published rows for which the paper has a number, by grade."""
+        return Counter(
+            row.grade for row in self.rows if row.kind == "published" and row.numbers is not None
+        )
+
+    @property
     def of_stale(self) -> int:
         """Published rows whose trials are not of today's programs."""
         return sum(
@@ -162,6 +175,11 @@ class Record:
             if each.row.grade in wanted:
                 groups.setdefault(str(each.row.headline), []).append(each.row)
         return "; ".join(f"{name} ({_numbers(rows)})" for name, rows in groups.items())
+
+
+def _limit(number: float) -> float | None:
+    """An end of the paper's numbers as JSON has it."""
+    return number if math.isfinite(number) else None
 
 
 def _numbers(rows: Iterable[ClaimRow]) -> str:
