@@ -1,5 +1,5 @@
-//! Asks git for the commit, for the release profile alone, which `cargo install` uses. While one works on the sources
-//! a commit must not compile anything again: there make writes it into a file beside the programs.
+//! Asks git for the commit in the release profile only, which `cargo install` uses. In the profiles of development a
+//! new commit must not recompile anything: there make writes it into a file beside the programs.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn main() {
 
 /// The commit with + if files differ from it; none: there is no git, or no repository.
 fn commit() -> Option<String> {
-    // It is written at every commit, checkout and rebase.
+    // Git appends to this file at every commit, checkout and rebase.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
     if Path::new(&log).exists() {
         println!("cargo::rerun-if-changed={log}");

@@ -1,15 +1,16 @@
-//! Files that others wrote, read whole. One may name a device, which has no end.
+//! Reading of whole files that other programs or people wrote. A path may name a device, which never ends, so the
+//! length is bounded.
 
 use std::fs::File;
 use std::io::{Error, Read, Result};
 use std::path::Path;
 
-/// Most bytes of a file that is read; none that people or programs write for Ebb comes near.
+/// Longest file that is read, in bytes; files that people or programs write for Ebb are far shorter.
 pub const MAX_BYTES: u64 = 1 << 30;
 
 /// The content of a file. One that is longer than [`MAX_BYTES`] is an error.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
-    read_to_end(File::open(path)?, MAX_BYTES)
+    read_bounded(File::open(path)?, MAX_BYTES)
 }
 
 /// The text of a file, which is UTF-8. One that is longer than [`MAX_BYTES`] is an error.
@@ -20,8 +21,8 @@ pub fn read_text(path: &Path) -> Result<String> {
     })
 }
 
-/// All that a file or pipe has. More than `most` bytes are an error.
-pub fn read_to_end(source: impl Read, most: u64) -> Result<Vec<u8>> {
+/// The content of a file or pipe. More than `most` bytes are an error.
+pub fn read_bounded(source: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     source.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
@@ -36,9 +37,9 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_read_up_to_the_bound() {
-        let error = read_to_end(std::io::repeat(0), 1_000).unwrap_err();
+        let error = read_bounded(std::io::repeat(0), 1_000).unwrap_err();
         assert_eq!(error.to_string(), "it has more than 1000 bytes");
-        assert_eq!(read_to_end(&[7; 1_000][..], 1_000).unwrap().len(), 1_000);
+        assert_eq!(read_bounded(&[7; 1_000][..], 1_000).unwrap().len(), 1_000);
     }
 
     #[test]

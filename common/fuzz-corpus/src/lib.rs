@@ -29,7 +29,7 @@ pub fn read(path: &Path) -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Runs about `few` inputs of a packed corpus, every n-th, or all of them with `EBB_FUZZ_CORPORA=all`.
+/// Runs at most `few` inputs of a packed corpus, evenly spaced, or all of them with `EBB_FUZZ_CORPORA=all`.
 ///
 /// # Panics
 ///

@@ -1,11 +1,11 @@
-//! Forwards frames between two interfaces and says what that cost; or makes the frames.
+//! Forwards frames between two interfaces and prints the processor time per frame; or generates the frames.
 //!
 //! ```text
 //! forward batches|ring A B SECONDS        both directions
 //! forward send A BYTES PER_SECOND SECONDS MAC FROM TO     UDP packets from and to IPv4 addresses
 //! ```
-//! `batches` receives with `recvmmsg`, `ring` from a mapped ring; both send with `sendmmsg`. What it
-//! costs to do nothing else (docs/bench.md).
+//! `batches` receives with `recvmmsg`, `ring` from a mapped ring; both send with `sendmmsg`. As frames are not
+//! processed, the result is a lower bound for a switch (docs/bench.md).
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -58,7 +58,8 @@ fn open(interface: &str) -> std::io::Result<PacketSocket> {
     PacketSocket::open(interface, &options)
 }
 
-/// Runs `work` until the time is over; it returns frames and system calls that sent or waited.
+/// Runs `work` for `seconds` and prints the processor time per frame. `work` returns the numbers of frames and of
+/// turns of its loop.
 fn report(
     seconds: &str,
     work: impl FnOnce(Instant) -> Result<(u64, u64), Failure>,

@@ -1,18 +1,18 @@
-//! A filter as bytes, for another process that does the kernel's work.
+//! Encoding of a filter, for the process at the other end of a ring, which applies it in place of the kernel.
 //!
 //! ```text
 //!  flags (bit 0: MAC control) | bytes kept: 4 | rule, rule, ..
 //!  rule: protocol | port offset | first port: 2 | last port: 2 | bits: 0 or 1 | their offset | their mask
 //! ```
-//! Numbers in network byte order.
+//! Sizes in bytes, 1 where there is none; numbers in network byte order.
 
 use crate::filter::{Bits, Filter, PortOffset, Rule};
 
-/// The most rules that a filter of another process may have: each may be looked at for each frame.
+/// Most rules of a filter of another process: a frame may have to be compared with all of them.
 const MAX_RULES: usize = 256;
 const HEAD_BYTES: usize = 5;
 const RULE_BYTES: usize = 9;
-/// The longest filter.
+/// Length of the longest encoded filter.
 pub(crate) const MAX_FILTER_BYTES: usize = HEAD_BYTES + MAX_RULES * RULE_BYTES;
 
 impl Filter {
@@ -32,7 +32,7 @@ impl Filter {
         Some(bytes)
     }
 
-    /// The filter that these bytes are; `None` if they are none.
+    /// Decodes a filter. `None`: the bytes are not one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Filter> {
         let (head, rules) = bytes.split_at_checked(HEAD_BYTES)?;
         if rules.len() % RULE_BYTES != 0 || bytes.len() > MAX_FILTER_BYTES {

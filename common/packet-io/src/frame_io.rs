@@ -9,7 +9,7 @@ use crate::{
 
 /// Frames in and out, in batches and without waiting.
 pub trait FrameIo {
-    /// Hands over what is there, in order, until it was about this many frames.
+    /// Hands over waiting frames in order, and stops when it has handed over about `enough` of them.
     ///
     /// An error of a packet socket is that of its interface; any of a ring means its end.
     fn receive(
@@ -40,7 +40,7 @@ pub trait FrameIo {
     fn descriptor(&self) -> BorrowedFd<'_>;
 }
 
-/// A packet socket with what it receives into.
+/// A packet socket with its receive ring or buffers.
 pub struct PacketIo {
     socket: PacketSocket,
     /// `None`: frames are received by system calls into the buffers.

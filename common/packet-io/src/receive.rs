@@ -66,13 +66,14 @@ impl Batch<'_> {
         })
     }
 
-    /// How many slots were filled; those of frames that were too long are empty.
+    /// Number of slots that were used; those of frames that were too long are empty.
     pub fn slots(&self) -> usize {
         self.notes.len()
     }
 
-    /// Puts the checksums in that were left out, but for frames that are still to be cut. Needs a
-    /// socket with offloads; says how many frames could not be completed, which are then gone.
+    /// Computes checksums that were left to hardware, except in frames that are still to be segmented.
+    /// Needs a socket with offloads. Returns the number of frames for which that failed; the batch loses
+    /// them.
     pub fn complete_checksums(&mut self) -> usize {
         let mut bad = 0;
         let slots = self.slots.chunks_exact_mut(self.slot_bytes);
@@ -105,11 +106,11 @@ pub struct ReceiveBuffers {
     slot_bytes: usize,
     offloads: Box<[[u8; Offload::BYTES]]>,
     control: Box<[[u64; CONTROL_WORDS]]>,
-    /// Per frame: where its `Offload` goes and where its bytes go.
+    /// Per frame: the places for its `Offload` and for its bytes.
     vectors: Box<[[libc::iovec; 2]]>,
     headers: Box<[libc::mmsghdr]>,
     notes: Box<[Notes]>,
-    /// How many headers the last call used up.
+    /// Number of headers that the last call has changed.
     used: usize,
     /// Whether the last call was for a socket with offloads.
     with_offload: bool,
@@ -143,13 +144,13 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Makes the headers point to the buffers, with their full lengths: those that do not do so
-    /// since an earlier call.
+    /// Makes the headers that the last call has changed point to the buffers again, with their full
+    /// lengths.
     fn prepare(&mut self, with_offload: bool) {
         if with_offload != self.with_offload {
             (self.used, self.with_offload) = (self.headers.len(), with_offload);
         }
-        // A call that fails may have touched the first one.
+        // A call that fails may have changed the first one.
         let used = std::mem::replace(&mut self.used, 1);
         let slots = self.slots.chunks_exact_mut(self.slot_bytes);
         let places = self.vectors.iter_mut().zip(slots);
@@ -168,7 +169,7 @@ impl ReceiveBuffers {
                     iov_len: slot.len(),
                 },
             ];
-            // A single vector is what the kernel reads in the quickest way.
+            // The kernel reads a single vector fastest.
             let vectors = &mut vectors[usize::from(!with_offload)..];
             header.msg_hdr.msg_iov = vectors.as_mut_ptr();
             header.msg_hdr.msg_iovlen = vectors.len() as _;
@@ -271,7 +272,7 @@ impl PacketSocket {
     }
 }
 
-/// Notes of the kernel on a frame beside its bytes, and where in its slot it is.
+/// Metadata of a frame from the kernel, and its place in its slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Notes {
     /// Where the frame begins in its slot.
@@ -307,10 +308,10 @@ impl Notes {
                     (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
                         let data = data.cast::<libc::tpacket_auxdata>().read_unaligned();
                         self.checksum_missing = data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
-                        let says = |flag| data.tp_status & flag != 0;
+                        let is_set = |flag| data.tp_status & flag != 0;
                         let kind =
-                            says(libc::TP_STATUS_VLAN_TPID_VALID).then_some(data.tp_vlan_tpid);
-                        tag = says(libc::TP_STATUS_VLAN_VALID)
+                            is_set(libc::TP_STATUS_VLAN_TPID_VALID).then_some(data.tp_vlan_tpid);
+                        tag = is_set(libc::TP_STATUS_VLAN_VALID)
                             .then(|| vlan_tag(kind, data.tp_vlan_tci));
                         self.wire_bytes = data.tp_len as usize + tag.map_or(0, |_| VLAN_TAG);
                     }

@@ -1,4 +1,4 @@
-//! Text of others, made fit for a terminal or a log.
+//! Untrusted text, escaped for a terminal or a log.
 //!
 //! Names of objects, refusals and reasons come from whoever sends packets, and a compiler's messages quote programs.
 //! Written as it is, such text could move the cursor, rename a window or forge a line (control characters of C0 and
@@ -52,7 +52,7 @@ fn escaped(
 pub fn prints(c: char) -> bool {
     match c {
         '\'' | '"' | '\\' => true,
-        // Escaped where they stand alone; behind a letter they print.
+        // Combining accents: `escape_debug` escapes them because they stand alone; after a letter they print.
         '\u{300}'..='\u{36f}' => true,
         _ => c.escape_debug().len() == 1,
     }

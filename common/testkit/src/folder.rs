@@ -1,14 +1,14 @@
-//! Folders of tests.
+//! Temporary folders for tests.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-/// A folder of its own below the machine's temporary one; removed when dropped, with all that is in it.
+/// A new folder in the machine's temporary folder; removed with its content when dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// An empty folder, with a word in its name that says what it is for.
+    /// An empty folder; its name contains `what`.
     pub fn new(what: &str) -> Self {
         let path = std::env::temp_dir().join(crate::unique(what));
         std::fs::create_dir_all(&path).expect("a folder");
@@ -50,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-/// The names of what is in a folder, sorted.
+/// Names of the files and folders in a folder, sorted.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();

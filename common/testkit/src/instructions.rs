@@ -1,11 +1,11 @@
-//! Instructions of a piece of a program, counted by Valgrind's Callgrind.
+//! Counting of the instructions of a part of a program by Valgrind's Callgrind.
 
 /// Requests of `callgrind.h`.
 const START_INSTRUMENTATION: usize = 0x4354_0004;
 const STOP_INSTRUMENTATION: usize = 0x4354_0005;
 
-/// Does some work, the only one that `callgrind --instr-atstart=no` counts. Without Callgrind this costs a dozen
-/// instructions.
+/// Runs `work`; `callgrind --instr-atstart=no` counts its instructions and no others. Without Callgrind this costs a
+/// dozen instructions.
 pub fn counted<T>(work: impl FnOnce() -> T) -> T {
     request(START_INSTRUMENTATION);
     let result = work();
@@ -13,7 +13,8 @@ pub fn counted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Asks something of Valgrind: a sequence of instructions that do nothing, which it knows (`valgrind.h`).
+/// A client request to Valgrind (`valgrind.h`): instructions that have no effect on a processor, and that Valgrind
+/// recognises.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 fn request(request: usize) {

@@ -77,14 +77,14 @@ impl Namespace {
     }
 
     /// Makes a pair of interfaces, one here and one there, both up.
-    pub fn add_pair(&self, own: &str, other: &Namespace, its: &str) {
-        let peer = format!("type veth peer name {its} netns {}", other.name);
-        self.ip(&format!("link add name {own} {peer}"));
-        self.ip(&format!("link set dev {own} up"));
-        other.ip(&format!("link set dev {its} up"));
+    pub fn add_pair(&self, name: &str, other: &Namespace, other_name: &str) {
+        let peer = format!("type veth peer name {other_name} netns {}", other.name);
+        self.ip(&format!("link add name {name} {peer}"));
+        self.ip(&format!("link set dev {name} up"));
+        other.ip(&format!("link set dev {other_name} up"));
     }
 
-    /// Waits until its veths are up, which a busy kernel takes its time for: before, what is sent is dropped.
+    /// Waits until all veths in it are up, which takes a while if the kernel is busy. Frames sent before are dropped.
     pub fn wait_until_up(&self) {
         wait_until("the interfaces are up", || {
             let links = self.ip("-o link show type veth");

@@ -1,6 +1,6 @@
-//! Tests some of which need what not every machine has. Rust's own harness can only ignore what was known when it was
-//! compiled, so such a test would have to return early and count as passed. Here it is reported as ignored, with the
-//! missing requirement.
+//! Harness for tests with requirements that not every machine meets, such as root or a command. Rust's own harness
+//! decides at compile time which tests it ignores, so such a test would have to return early and count as passed. Here
+//! it is reported as ignored, with the missing requirement.
 //!
 //! An executable of such tests has `harness = false` in its crate's `Cargo.toml`. Its functions have no `#[test]`; each
 //! module of it lists its own with [`tests!`](crate::tests), and its `main` runs those of all modules:

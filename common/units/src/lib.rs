@@ -28,7 +28,7 @@ pub struct Instant(u64);
 #[serde(transparent)]
 pub struct Duration(u64);
 
-/// A rate in bit/s. Zero means "no limit" where a limit is configured; see the user of it.
+/// A rate in bit/s. As the value of a configured limit, zero means that there is none.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
@@ -41,8 +41,8 @@ impl Instant {
     /// Later than anything that happens.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// The earliest of several times, each of which may be none. What is asked for every packet is asked in this way:
-    /// it takes less than an iterator over what there is.
+    /// The earliest of the times that are there. `None`: none is. For deadlines that are computed for every packet: it
+    /// is faster than an iterator over them.
     #[inline]
     pub fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
         let mut first = None;
@@ -131,7 +131,7 @@ impl Duration {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
     }
-    /// Whether it is no time.
+    /// Whether it is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -158,17 +158,17 @@ impl BitRate {
     pub const fn as_bps(self) -> u64 {
         self.0
     }
-    /// Whether it is zero, which is no limit where a limit is configured.
+    /// Whether it is zero: no limit, as the value of a configured limit.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// How long `bytes` take on the wire at this rate, rounded up to the picosecond.
+    /// Time that `bytes` take on the wire at this rate, rounded up to the picosecond.
     /// A zero rate means an infinitely fast wire.
     pub const fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::ZERO;
         }
-        // Frames fit the fast way; a division of 128 bits is several times slower.
+        // 64 bits suffice up to 2.3 MB, so for every frame; a division of 128 bits is several times slower.
         match bytes.checked_mul(8 * PS_PER_S) {
             Some(bit_picos) => Duration(bit_picos.div_ceil(self.0)),
             None => {
@@ -176,7 +176,7 @@ impl BitRate {
             }
         }
     }
-    /// How many whole bytes pass in `time` at this rate.
+    /// Number of whole bytes that pass in `time` at this rate.
     pub const fn bytes_in(self, time: Duration) -> u64 {
         (time.0 as u128 * self.0 as u128 / (8 * PS_PER_S as u128)) as u64
     }

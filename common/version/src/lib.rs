@@ -1,4 +1,4 @@
-//! The version that a program prints: that of the packages, and the commit that it was built from.
+//! The version that a program prints: that of its package, and the commit that it was built from.
 //!
 //! `cargo install` compiles the commit in. Programs built by make read it from a file: compiled in, it would change the
 //! programs with every commit, and stored results are looked up by the programs that made them.
@@ -7,25 +7,26 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Where the commit may stand, seen from the folder of the program: `build/` of a work tree, and an installation.
+/// Files that may hold the commit, relative to the folder of the program: in `build/` of a work tree, and in an
+/// installation.
 const FILES: [&str; 2] = ["COMMIT", "../lib/ebb/COMMIT"];
-/// The longest commit: SHA-256 in hexadecimal, and a sign that files differ from it.
+/// Characters of the longest commit: SHA-256 in hexadecimal, and the + of a work tree that differs from it.
 const LONGEST: usize = 65;
-/// How much of a commit is shown.
+/// Digits of a commit that are shown.
 const SHOWN: usize = 12;
 
-/// Such as `0.1.0 (commit 0123456789ab)`, with + behind the commit if files differed from it.
+/// Version and commit, such as `0.1.0 (commit 0123456789ab)`, with + behind the commit if files differed from it.
 pub fn text() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {
-        let commit = checked(env!("EBB_COMMIT")).or_else(beside);
+        let commit = checked(env!("EBB_COMMIT")).or_else(read_beside_program);
         let commit = commit.map_or_else(|| "not recorded".to_owned(), |commit| short(&commit));
         format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))
     })
 }
 
-/// The commit from a file beside the program that runs.
-fn beside() -> Option<String> {
+/// The commit from a file beside the running program.
+fn read_beside_program() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let folder = program.parent()?;
     FILES.iter().find_map(|file| read(&folder.join(file)))
@@ -33,13 +34,13 @@ fn beside() -> Option<String> {
 
 fn read(file: &Path) -> Option<String> {
     let mut text = String::new();
-    let longest = LONGEST as u64 + 1; // a line
+    let longest = LONGEST as u64 + 1; // with its line break
     let file = std::fs::File::open(file).ok()?;
     file.take(longest).read_to_string(&mut text).ok()?;
     checked(&text)
 }
 
-/// A commit; none: it is not one, so that nothing else is printed in its place.
+/// The commit without white space at its end. None: the text is not a commit, and is not printed as one.
 fn checked(text: &str) -> Option<String> {
     let text = text.trim_end();
     let digits = text.strip_suffix('+').unwrap_or(text);

@@ -6,7 +6,8 @@ use std::net::SocketAddrV4;
 use crate::tcp::be32;
 use crate::{Ipv4Header, Layer, ParseError, Protocol, TcpFlags, TcpHeader};
 
-/// A notification. Nothing vouches for it: the TCP checksum is of bytes that are gone.
+/// A notification. Nothing authenticates it, and its TCP checksum cannot be verified: that covers the payload, which
+/// is cut off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropNotification {
     /// Sender of the packet, who is notified.
@@ -15,7 +16,7 @@ pub struct DropNotification {
     pub receiver: SocketAddrV4,
     /// Sequence number of the dropped segment.
     pub seq: u32,
-    /// Means something only with the ACK flag.
+    /// Acknowledgment number of the dropped segment; meaningful only with the ACK flag.
     pub ack: u32,
     /// Flags of the dropped segment.
     pub flags: TcpFlags,
@@ -24,13 +25,13 @@ pub struct DropNotification {
 }
 
 impl DropNotification {
-    /// Offsets of the stream that the packet took after the handshake: payload, and FIN.
+    /// Sequence numbers that the segment took, the SYN's not counted: a byte of payload takes one, and so does a FIN.
     pub fn stream_length(&self) -> u64 {
         self.payload_bytes as u64 + u64::from(self.flags.contains(TcpFlags::FIN))
     }
 
-    /// Parses the IPv4 packet of a notification; its class shows that it is one. What is behind the
-    /// first 20 bytes of the TCP header does not matter.
+    /// Parses an IPv4 packet that its class (DSCP) marks as a notification. Bytes after the first 20
+    /// of the TCP header are ignored.
     pub fn parse(bytes: &[u8]) -> Result<DropNotification, ParseError> {
         let (header, left, original_bytes) = Ipv4Header::parse_cut(bytes)?;
         if header.protocol != Protocol::TCP {

@@ -1,12 +1,12 @@
-//! How much of a flow is left, in 16 bits of the IPv4 header (`docs/wire-format.md`, "Remaining size").
+//! Remaining size of a flow, in 16 bits of the IPv4 header (`docs/wire-format.md`, "Remaining size").
 
-/// Bits of a code that are not its exponent.
+/// Bits of the mantissa, without its leading 1.
 const MANTISSA_BITS: u32 = 11;
 
-/// Bytes that are left of a flow, as the identification of an IPv4 header that is never fragmented
-/// has them: the 12 leading bits and how many follow. Of two numbers the greater one never has the
-/// lesser code, so that switches compare codes as they are. Up to 4095 a code is the number itself;
-/// from 2^42 on all are the same.
+/// Encodes the remaining bytes of a flow for the identification field of an IPv4 header, which is free
+/// where packets are never fragmented. The code is a floating-point number: the 12 leading bits, and
+/// how many follow them. It never decreases with the size, so switches compare codes as integers. Up
+/// to 4095 it is the size itself; from 2^42 bytes on it is the greatest code.
 pub fn remaining_code(bytes: u64) -> u16 {
     let significant = u64::BITS - bytes.leading_zeros();
     let cut = significant.saturating_sub(MANTISSA_BITS + 1);

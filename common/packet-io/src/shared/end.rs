@@ -15,11 +15,11 @@ use crate::{Filter, FrameIo, MAX_FRAME_BYTES, Received, ReceivedFrame, SendError
 
 /// The shortest frame: an Ethernet header.
 const MIN_FRAME_BYTES: usize = 14;
-/// First bytes of messages.
+/// First byte of a message: its kind.
 const WAKE_UP: u8 = 0;
 const FILTER: u8 = 1;
-/// Messages that are read at a time, so that a peer that sends many holds nobody up.
-const MESSAGES: usize = 16;
+/// Most messages that one call reads, so that a peer that sends many delays nobody else.
+const MESSAGES_PER_CALL: usize = 16;
 
 /// The common part of both ends.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct End {
     connection: OwnedFd,
     producer: Producer,
     consumer: Consumer,
-    /// CLOCK_REALTIME of what is written until the next [`flush`](Self::flush). `None`: nothing is.
+    /// Timestamp (CLOCK_REALTIME) of all frames written since the last [`flush`](Self::flush). `None`: there are none.
     written_at_ns: Option<u64>,
 }
 
@@ -41,18 +41,18 @@ impl End {
         }
     }
 
-    /// Writes the first bytes of a frame; false: there is no room.
+    /// Writes the first `kept` bytes of a frame; [`flush`](Self::flush) publishes them. False: the ring has no room.
     fn write(&mut self, frame: &[u8], kept: usize) -> Result<bool, Broken> {
         let at = *self.written_at_ns.get_or_insert_with(realtime_ns);
         self.producer.push(&frame[..kept], frame.len(), at)
     }
 
-    /// Gives the other side what was written, and wakes it if it sleeps.
+    /// Publishes the written frames to the peer, and wakes it if it sleeps.
     fn flush(&mut self) {
         self.written_at_ns = None;
         if self.producer.publish() {
-            // If there is no room for the message, it has others to wake up for; if it is gone, reading tells.
-            let _ = self.say(&[WAKE_UP]);
+            // A full socket still holds earlier wake-ups; that the peer has gone, the next read reports.
+            let _ = self.send_message(&[WAKE_UP]);
         }
     }
 
@@ -65,7 +65,7 @@ impl End {
         Ok(self.consumer.receive(most, take)?)
     }
 
-    fn say(&self, message: &[u8]) -> io::Result<()> {
+    fn send_message(&self, message: &[u8]) -> io::Result<()> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the pointer and the length are those of `message`, which outlives the call.
         let sent = unsafe {
@@ -78,12 +78,12 @@ impl End {
         }
     }
 
-    /// Reads messages, some of them, and hands over those that are no wake-ups. An error: the other side has gone, or
-    /// says what nobody says.
+    /// Reads at most [`MESSAGES_PER_CALL`] messages, and passes all but wake-ups to `handle`. An error: the peer has
+    /// gone, or `handle` refuses a message.
     fn read_messages(&self, mut handle: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        // One byte more than the longest message, so that a longer one shows.
+        // Kind and filter, and one byte more: a message that is too long is not cut to a valid one.
         let mut message = [0; MAX_FILTER_BYTES + 2];
-        for _ in 0..MESSAGES {
+        for _ in 0..MESSAGES_PER_CALL {
             // SAFETY: the pointer and the length are those of `message`, which outlives the call.
             let length = unsafe {
                 let (fd, to) = (self.connection.as_raw_fd(), message.as_mut_ptr());
@@ -112,7 +112,7 @@ impl From<Broken> for io::Error {
     }
 }
 
-/// The end of a host: an interface to the switch beside that of the kernel.
+/// The host's end: a path to the switch beside the kernel's interface.
 #[derive(Debug)]
 pub struct HostRing(End);
 
@@ -136,7 +136,8 @@ impl FrameIo for HostRing {
         self.0.receive(enough, take)
     }
 
-    /// [`Full`](SendError::Full): the switch has not yet taken what was sent before; nothing says when it has.
+    /// [`Full`](SendError::Full): the switch has not yet read earlier frames. No wake-up comes when it has: the caller
+    /// tries again.
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize, SendError> {
         let mut sent = 0;
         let mut problem = None;
@@ -165,7 +166,7 @@ impl FrameIo for HostRing {
     fn set_filter(&mut self, filter: &Filter) -> io::Result<()> {
         let rules = filter.encode();
         let rules = rules.ok_or_else(|| refused("a filter has too many rules for a ring"))?;
-        self.0.say(&[&[FILTER], &rules[..]].concat())
+        self.0.send_message(&[&[FILTER], &rules[..]].concat())
     }
 
     fn take_drops(&mut self) -> io::Result<u64> {
@@ -192,7 +193,7 @@ impl FrameIo for HostRing {
     }
 }
 
-/// The end of the switch, for the frames of one host that pass its filter.
+/// The switch's end, for one host: it carries the frames that pass the host's filter.
 #[derive(Debug)]
 pub struct SwitchRing {
     end: End,
@@ -213,7 +214,7 @@ impl SwitchRing {
         &self.filter
     }
 
-    /// Hands over what the host has sent, at most so many frames, in order. An error: the ring has to be closed.
+    /// Hands over frames of the host in order, at most `most`. An error: the ring has to be closed.
     pub fn receive(
         &mut self,
         most: usize,
@@ -222,8 +223,9 @@ impl SwitchRing {
         self.end.receive(most, take)
     }
 
-    /// Writes the part of a frame that the host wants, for the next [`flush`](Self::flush). A frame that it does not
-    /// want, or has no room for, is left out; the latter the host can count. An error: the ring has to be closed.
+    /// Writes the part of a frame that the host's filter keeps; [`flush`](Self::flush) publishes it. A frame that the
+    /// filter rejects is skipped. One that is too long, or for which the ring has no room, counts as lost, which the
+    /// host can read. An error: the ring has to be closed.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         let Some(kept) = self.filter.kept(frame) else {
             return Ok(());
@@ -234,13 +236,13 @@ impl SwitchRing {
         Ok(())
     }
 
-    /// Gives the host what was written.
+    /// Publishes the written frames to the host.
     pub fn flush(&mut self) {
         self.end.flush();
     }
 
-    /// Asks the host to wake this side with the next frame. After it comes a fence (`SeqCst`), then
-    /// [`has_frames`](Self::has_frames), then sleep on the [descriptor](AsFd).
+    /// Asks the host for a wake-up with its next frame. The caller then issues a fence (`SeqCst`), checks
+    /// [`has_frames`](Self::has_frames), and only then sleeps on the [descriptor](AsFd).
     pub fn want_wake_up(&self) {
         self.end.consumer.want_wake_up(true);
     }
@@ -250,7 +252,8 @@ impl SwitchRing {
         self.end.consumer.has_frames()
     }
 
-    /// Obeys messages of the host, to be called when the descriptor is readable. An error: the ring has to be closed.
+    /// Applies new filters of the host; to be called when the descriptor is readable. An error: the ring has to be
+    /// closed.
     pub fn read_messages(&mut self) -> io::Result<()> {
         let filter = &mut self.filter;
         self.end.read_messages(|message| {

@@ -14,7 +14,7 @@ use super::memory::SharedMemory;
 use super::socket::{Greeting, check_peer, new_socket, send_with, try_connect, with_address};
 use crate::system::check;
 
-/// Bytes of a ring to a host: 2700 full frames, or 330 ms at 100 Mbit/s, while its process waits for the CPU.
+/// Bytes of a ring to a host: 2700 full frames, or 330 ms at 100 Mbit/s, for times when its process waits for the CPU.
 const TO_HOST_BYTES: usize = 4 << 20;
 /// Bytes of a ring from a host, which waits while it is full.
 const TO_SWITCH_BYTES: usize = 1 << 20;
@@ -62,8 +62,8 @@ impl RingListener {
         Ok(listener)
     }
 
-    /// Gives the next host that waits a ring, without waiting. `None`: none waits. An error is about one host, which
-    /// is gone.
+    /// Accepts the next waiting host and gives it a ring, without blocking. `None`: no host waits. An error concerns
+    /// one host, whose connection is closed.
     pub fn accept(&self) -> io::Result<Option<SwitchRing>> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let none = std::ptr::null_mut();
@@ -98,7 +98,7 @@ impl AsFd for RingListener {
 
 impl Drop for RingListener {
     fn drop(&mut self) {
-        // The next one would replace it, too.
+        // If this fails, the next listener at the path replaces the file.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The Unix socket over which a host gets a ring: the greeting with the memory, and who may be at the other end.
+//! The Unix socket over which a host gets a ring: the greeting with the memory, and the check of the peer's user.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -11,12 +11,12 @@ use super::memory::{SharedMemory, peer_user, refused};
 use super::spsc::{Direction, LEAST_DATA_BYTES};
 use crate::system::{check, set_option};
 
-/// The longest direction that a host maps.
+/// Most bytes of data of one direction that a host maps.
 const MOST_DATA_BYTES: usize = 64 << 20;
 /// How long a host waits for the greeting.
 const PATIENCE_SECONDS: libc::time_t = 5;
 
-/// The first message of the switch, with the descriptor of the memory: how long the data of both directions are.
+/// The first message of the switch, which comes with the descriptor of the memory: lengths of both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub to_host_bytes: u32,
@@ -59,7 +59,7 @@ impl Greeting {
             + Direction::total_bytes(self.to_switch_bytes as usize)
     }
 
-    /// To the host, and to the switch.
+    /// The direction to the host, and that to the switch.
     pub fn directions(self, memory: &Arc<SharedMemory>) -> [Direction; 2] {
         let (first, second) = (self.to_host_bytes as usize, self.to_switch_bytes as usize);
         let after = Direction::total_bytes(first);
@@ -93,7 +93,7 @@ pub(super) fn try_connect(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Root, or who runs this process.
+/// Checks that the peer is root, or the user of this process.
 pub(super) fn check_peer(connection: BorrowedFd<'_>) -> io::Result<()> {
     let peer = peer_user(connection)?;
     // SAFETY: it has no arguments and cannot fail.
@@ -153,6 +153,7 @@ fn header(part: &mut libc::iovec, control: &mut MaybeUninit<Control>) -> libc::m
     header
 }
 
+/// Sends a message together with a descriptor.
 pub(super) fn send_with(connection: &OwnedFd, message: &[u8], file: &OwnedFd) -> io::Result<()> {
     let mut control = MaybeUninit::<Control>::zeroed();
     let mut part = libc::iovec {
@@ -181,6 +182,7 @@ pub(super) fn send_with(connection: &OwnedFd, message: &[u8], file: &OwnedFd) ->
     }
 }
 
+/// Receives the greeting together with the descriptor of the memory.
 fn receive_with(connection: &OwnedFd) -> io::Result<(Greeting, OwnedFd)> {
     let mut message = [0; Greeting::BYTES + 1];
     let mut control = MaybeUninit::<Control>::zeroed();

@@ -149,7 +149,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// All that a file or pipe has, unless that is more than a source may have.
 pub fn read_to_end(source: impl Read) -> Result<Vec<u8>, Error> {
-    ebb_files::read_to_end(source, MAX_BYTES)
+    ebb_files::read_bounded(source, MAX_BYTES)
 }
 
 /// The text of a file that was read.

@@ -64,7 +64,7 @@ impl Schema {
             problem,
         };
         let text = File::open(path)
-            .and_then(|source| ebb_files::read_to_end(source, MAX_BYTES))
+            .and_then(|source| ebb_files::read_bounded(source, MAX_BYTES))
             .map_err(file)?;
         Schema::parse(name, text).map_err(|problem| SchemaError::Json {
             path: path.to_owned(),
