@@ -1,4 +1,4 @@
-//! The way from other threads to the engine.
+//! Commands from other threads to the engine.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
@@ -9,7 +9,7 @@ use super::outbox::Outbox;
 use crate::api::message::Request;
 use crate::machine::waker::Waker;
 
-/// Messages of other threads to the engine.
+/// A message of another thread to the engine.
 pub enum Command {
     Connected {
         client: ClientId,
@@ -22,7 +22,7 @@ pub enum Command {
         client: ClientId,
         request: Request,
         descriptor: Option<OwnedFd>,
-        /// Told when the engine has seen it: a client has one request waiting at a time.
+        /// Notified when the engine has taken the request: only one request of a client waits at a time.
         seen: mpsc::SyncSender<()>,
     },
     Prepared {
@@ -35,7 +35,7 @@ pub enum Command {
     },
 }
 
-/// The way to the engine.
+/// Sends commands to the engine.
 #[derive(Clone)]
 pub struct Mailbox {
     commands: mpsc::Sender<Command>,

@@ -30,7 +30,7 @@ use crate::machine::files::{Existing, is_directory};
 const COMMANDS_PER_TURN: usize = 256;
 /// The most flows in one answer to `flows`, which has to fit into a message.
 const FLOWS_PER_MESSAGE: usize = 100;
-/// The longest time that the first byte of a fetch may be given, in ms: a day.
+/// Longest time that a fetch may wait for its first byte, in ms: a day.
 const MAX_PATIENCE_MS: u64 = 86_400_000;
 
 /// When the engine ends by itself.
@@ -38,7 +38,7 @@ const MAX_PATIENCE_MS: u64 = 86_400_000;
 pub enum Lifetime {
     /// When a client or a signal says so.
     Daemon,
-    /// When its first client has gone, which is in this process.
+    /// When its first client, which is in this process, has gone.
     Client,
 }
 
@@ -55,7 +55,8 @@ pub struct Service {
     pauses: Pauses,
     interface: String,
     clients: BTreeMap<ClientId, Outbox>,
-    /// Answers to requests, which are sent once they are in force.
+    /// Answers to requests, with client and number of the request. They are sent once the effects of the requests are
+    /// in force, such as an open port.
     answers: Vec<(ClientId, u64, Result<Value, Error>)>,
     stopping: bool,
 }
@@ -89,7 +90,7 @@ impl Service {
         lifetime: Lifetime,
     ) -> std::io::Result<Self> {
         let (mailbox, inbox) = Mailbox::new(site.waker);
-        // A sender hears "finished" when its object is where it was to go.
+        // A sender is notified of the end only when its object is stored at the receiver.
         transports.hold_confirmations();
         let address = site.address;
         let objects = Objects::start(address, &site.hops, &mailbox)?;
@@ -121,8 +122,8 @@ impl Service {
         }
     }
 
-    /// Does what another thread wants. Break: the engine is to end.
-    fn follow(
+    /// Handles a command of another thread. Break: the engine is to end.
+    fn handle_command(
         &mut self,
         now: Instant,
         command: Command,
@@ -436,7 +437,7 @@ impl Application for Service {
     fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()> {
         for _ in 0..COMMANDS_PER_TURN {
             match self.inbox.try_recv() {
-                Ok(command) => self.follow(now, command, transports)?,
+                Ok(command) => self.handle_command(now, command, transports)?,
                 Err(_) => return ControlFlow::Continue(()),
             }
         }

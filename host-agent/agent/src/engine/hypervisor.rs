@@ -93,14 +93,14 @@ impl HypervisorRuntime {
         let signals = Signals::install(&waker).context("cannot handle signals")?;
         params.engine.prepare_thread()?;
         let nic = params.nic;
-        let own = NicParams {
+        let vm_nic = NicParams {
             rate_bps: 0,
             pfc: false,
             ..nic
         };
         let vm = |(number, entry): (u64, VmEntry)| Vm {
             transports: Transports::of_vm(entry.ip, params.clone(), seed.wrapping_add(number)),
-            nic: Nic::new(own),
+            nic: Nic::new(vm_nic),
             packet: Vec::new(),
             done: false,
             entry,
@@ -137,12 +137,12 @@ impl HypervisorRuntime {
         })
     }
 
-    /// How late this engine was.
+    /// Lateness of this engine.
     pub fn lateness(&self) -> Value {
         self.lateness.to_json()
     }
 
-    /// How long packets from other VMs to each of these took, one JSON object for each pair.
+    /// Delays of packets from other VMs to each of these, one JSON object for each pair.
     pub fn delays(&self) -> impl Iterator<Item = Value> {
         self.hypervisor.delays().map(|(vm, from, delays)| {
             json!({
@@ -221,7 +221,7 @@ impl HypervisorRuntime {
         self.transmit()
     }
 
-    /// True: there may be more.
+    /// Reads a batch of frames from the link. True: there may be more.
     fn receive(&mut self, now: Instant) -> anyhow::Result<bool> {
         let (hypervisor, vms) = (&mut self.hypervisor, &mut self.vms);
         let realtime_now_ns = clock::realtime_ns();
@@ -229,7 +229,7 @@ impl HypervisorRuntime {
             let (bytes, realtime_ns) = match arrived {
                 Arrived::Packet { bytes, realtime_ns } => (bytes, realtime_ns),
                 Arrived::Control(frame) => {
-                    // One that is damaged is as one that was lost.
+                    // A damaged frame counts as lost.
                     let _ = hypervisor.handle_control(now, frame);
                     return;
                 }

@@ -7,7 +7,7 @@
 //!  sleep:  until a frame arrives, somebody wakes us, the NIC is free or a deadline has come
 //! ```
 //!
-//! A turn does a bounded batch of each, so that nothing starves whatever else there is much of.
+//! A turn does a bounded batch of each, so that no kind of work starves the others.
 
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
@@ -33,11 +33,11 @@ use crate::machine::waker::Waker;
 /// How long an agent that ends waits for its last packets to leave.
 const LAST_PACKETS: Duration = Duration::from_millis(500);
 
-/// An agent that has done its work and is still there after so long says why.
-const LONG: Duration = Duration::from_millis(1000);
+/// Time after which an agent that has done its work, and still lingers, says why.
+const EXPLAIN_AFTER: Duration = Duration::from_millis(1000);
 
-/// An engine that has not looked at the link for so long has slept, or others had the processor: what
-/// waits in the socket is read before any timer runs.
+/// Time since the last read of the link after which the engine assumes that it has slept, or that other
+/// processes had the processor: frames that wait in the socket are then read before any timer runs.
 const LATE: Duration = Duration::from_millis(5);
 /// The most batches of frames that are read before timers run again.
 const CATCH_UP_BATCHES: u32 = 64;
@@ -68,7 +68,7 @@ pub trait Application {
     fn stop(&mut self, now: Instant, transports: &mut Transports);
 }
 
-/// Why an engine has ended that had no error.
+/// Reason why an engine has ended without an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// The application has done its work.
@@ -100,11 +100,11 @@ pub struct Runtime {
     workers: Workers,
     waker: Waker,
     signals: Signals,
-    /// How long the engine looks again and again before it sleeps, and before something is due.
+    /// Time for which the engine polls before it sleeps, and by which it wakes up before a deadline.
     spin: Duration,
-    /// How long what came or was due may wait for more, so that one wake-up does for all of it.
+    /// Time for which arrivals and due work may wait for more, so that one wake-up handles all of them.
     coalesce: Duration,
-    /// When there was last something to do.
+    /// Time at which there was last something to do.
     last_work: Instant,
     /// When the last turn began. `None`: there was nothing to do in it.
     worked_at: Option<Instant>,
@@ -116,8 +116,8 @@ pub struct Runtime {
     busy: bool,
     /// Frames wait for room in the kernel.
     stuck: bool,
-    /// Until when the NIC was busy, or a class stopped, while a transport may have had more to send.
-    /// `None`: it was free.
+    /// Time until which the NIC is busy, or a class paused, while a transport may have more to send. It
+    /// is that of the last turn. `None`: the NIC was free.
     held_until: Option<Instant>,
     /// When the engine has asked to be woken. `None`: only if something happens.
     wake_due: Option<Instant>,
@@ -126,7 +126,8 @@ pub struct Runtime {
 
 impl Runtime {
     /// Opens the engine on `interface`, without any transport yet. `seed` is that of session ids
-    /// and path entropy; `None`: drawn by chance. `ring`: the socket where the switch gives a ring, if it shall.
+    /// and path entropy; `None`: a random one. `ring`: the socket from which the switch gives out rings; `None`: no
+    /// ring is used.
     pub fn open(
         interface: &str,
         mut params: Params,
@@ -142,7 +143,7 @@ impl Runtime {
         let signals = Signals::install(&waker).context("cannot handle signals")?;
         let workers = Workers::start(params.engine.worker_threads(), &waker)
             .context("cannot start the worker threads")?;
-        // After the workers, which shall not run in real time.
+        // After the start of the workers, which would inherit real-time scheduling.
         params.engine.prepare_thread()?;
         let seed = seed.unwrap_or_else(rand::random);
         Ok(Runtime {
@@ -178,7 +179,7 @@ impl Runtime {
         self.link.hops().clone()
     }
 
-    /// How late this engine is; what is returned stays up to date.
+    /// Lateness of this engine; the value that is returned stays up to date.
     pub fn lateness(&self) -> Lateness {
         self.lateness.clone()
     }
@@ -236,7 +237,7 @@ impl Runtime {
         application: &mut dyn Application,
         explain: impl FnOnce(),
     ) -> anyhow::Result<()> {
-        let mut explain = Some((clock::now() + LONG, explain));
+        let mut explain = Some((clock::now() + EXPLAIN_AFTER, explain));
         for (_, transport) in self.transports.iter_mut() {
             transport.leave(clock::now());
         }
@@ -367,14 +368,14 @@ impl Runtime {
             self.last_work = now;
             self.worked_at = Some(now);
         }
-        // Timers take for silence what they have not seen: what came while this process had no processor
-        // is read first.
+        // To a timer, a frame that has not been read is silence of the peer: frames that arrived while
+        // this process had no processor are read first.
         self.catching_up = match more {
             true => self.catching_up.saturating_sub(1),
             false => 0,
         };
         if self.catching_up == 0 {
-            // By the time at which we looked: a pause since then has brought frames that wait unread.
+            // With the time of the read: frames that have arrived since are still unread.
             self.transports.handle_timeout(now);
         }
         Ok(())
@@ -417,7 +418,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Lets the NIC have the packets that it takes.
+    /// Gives the NIC packets of the transports as long as it takes any.
     fn fill(&mut self, now: Instant) {
         loop {
             let wanted = self.nic.wants(now);
@@ -441,7 +442,7 @@ impl Runtime {
         if let Some(worked_at) = self.worked_at
             && !self.coalesce.is_zero()
         {
-            // Whatever is there by then is for the next turn, which does not look before.
+            // Sleeps without watching the link: frames that arrive meanwhile are for the next turn.
             let rest = (worked_at + self.coalesce).since(now);
             self.wake_due = Some(worked_at + self.coalesce);
             return match rest.is_zero() {
@@ -469,9 +470,9 @@ impl Runtime {
     }
 }
 
-/// When there is something to do. What is due already waits for the NIC if that is `blocked`.
-/// `held_until` counts even if it has passed meanwhile: nothing else may ever wake up an agent that
-/// has more to send and waits for no answer.
+/// Earliest time at which there is something to do. While the NIC is `blocked`, deadlines that have passed do not
+/// count: they wait for it. `held_until` counts even if it has passed meanwhile: nothing else may ever wake up an
+/// agent that has more to send and waits for no answer.
 fn wake_at(
     now: Instant,
     deadlines: impl Iterator<Item = Instant>,

@@ -37,7 +37,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<bool> {
         }
     };
     match result {
-        // Who reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(true),
     }

@@ -1,11 +1,11 @@
-//! A constant rate of packets from host to host, and what arrives of it: `docs/agent.md`.
+//! Packets at a constant rate from host to host, and counts of those that arrive: `docs/agent.md`.
 //!
 //! ```text
 //!  schedule ──► sender ──► interface or ring ──► fabric ──► interface or ring ──► sink: a tally per stream
 //! ```
 //!
-//! One process per host does both, and wakes at most once per lateness budget: it does not wait for
-//! frames while packets come, but looks for them when it is time.
+//! One process per host does both, and wakes at most once per lateness budget: while packets come, it
+//! does not wait for the next one but reads them at intervals.
 
 mod args;
 mod packet;
@@ -79,7 +79,7 @@ pub fn run_sink(args: &SinkArgs) -> anyhow::Result<bool> {
     LoadSocket::open(&args.receive)?.run(None, args.count, &args.receive)
 }
 
-/// The part of the machine that a load needs, sender or not.
+/// Interface, port and sockets of a load, for a sender or a sink.
 struct LoadSocket {
     interface: Interface,
     local: SocketAddrV4,
@@ -148,7 +148,7 @@ impl LoadSocket {
                 sender.turn(now, &mut self.ways)?;
             }
             let received = receiver.receive(&mut self.ways)?;
-            receiver.end_streams(now, |peer, counts| show(&output, peer, counts));
+            receiver.end_streams(now, |peer, counts| report_stream(&output, peer, counts));
             let over = match (&sender, count) {
                 (Some(sender), _) => sender.is_over(now),
                 (None, Some(count)) => receiver.ended() >= count,
@@ -162,7 +162,7 @@ impl LoadSocket {
             self.sleep(now, deadline, received, lateness, &waker)?;
             wakeups += 1;
         }
-        receiver.end_all(|peer, counts| show(&output, peer, counts));
+        receiver.end_all(|peer, counts| report_stream(&output, peer, counts));
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
         let kernel_drops = self.ways.take_drops();
         if let Some(sender) = &sender {
@@ -205,8 +205,8 @@ impl LoadSocket {
     }
 }
 
-/// Tells of a stream that is over.
-fn show(output: &Output, peer: &Peer, counts: &StreamCounts) {
+/// Reports a stream that has ended.
+fn report_stream(output: &Output, peer: &Peer, counts: &StreamCounts) {
     let stream = json!({
         "direction": "received",
         "peer": peer.address,

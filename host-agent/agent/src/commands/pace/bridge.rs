@@ -31,11 +31,11 @@ pub struct Bridge {
     signals: Signals,
     buffers: ReceiveBuffers,
     pub exit: Exit,
-    /// Slots of frames that go on to the inside.
+    /// Slots of received frames that are passed to the inside.
     entering: Vec<usize>,
     /// Buffers for frames that are due, used again and again.
     due: Vec<Vec<u8>>,
-    /// How long before a departure is due the bridge stops to sleep and looks again and again.
+    /// Time before a departure from which the bridge polls instead of sleeping.
     spin: Duration,
 }
 
@@ -153,7 +153,7 @@ impl Bridge {
         Ok(continue_unless(batch.drained))
     }
 
-    /// Sends what the pacer lets go by `now`.
+    /// Sends the frames that the pacer releases by `now`.
     fn send_due(&mut self, now: Instant) {
         let mut count = 0;
         loop {
@@ -169,7 +169,7 @@ impl Bridge {
         self.outside.send(due.map(|frame| frame.as_slice().into()));
     }
 
-    /// Lets the FIFO out: at its rate for a while, then at once.
+    /// Empties the FIFO: at its rate for a while, then at once.
     fn drain(&mut self) -> anyhow::Result<()> {
         let end = clock::now() + DRAIN;
         while let Some(due) = self.exit.pacer.next_deadline() {

@@ -10,8 +10,8 @@ pub trait Shaper {
     /// A frame from inside. True: it leaves at once; else the pacer has copied or dropped it.
     fn passes(&mut self, now: Instant, frame: &[u8]) -> bool;
 
-    /// Whether every frame from inside passes it, so that one that the kernel left for hardware to
-    /// cut, and that is not TCP, cannot be let past.
+    /// Whether it paces every frame from inside. Then a frame that the kernel left for hardware to
+    /// segment, and that is not TCP, must not bypass it.
     fn paces_all(&self) -> bool;
 
     /// A frame from outside. True: it was for the pacer, and goes no further.

@@ -1,4 +1,4 @@
-//! One of the two interfaces.
+//! One of the two interfaces of a bridge.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,13 +20,13 @@ pub struct SideCounters {
     pub sent_bytes: u64,
     /// The interface did not take them: its queue was full, it was down, or its MTU is too small.
     pub dropped_not_sent: u64,
-    /// Longer than any, or with contradictory offload information.
+    /// Frames that are too long, or have contradictory offload information.
     pub dropped_malformed: u64,
     /// The kernel had no room for them in our socket.
     pub dropped_by_kernel: u64,
 }
 
-/// An interface, and what was counted there.
+/// An interface with its counters.
 pub struct Side {
     name: String,
     socket: PacketSocket,
