@@ -6,10 +6,10 @@ use crate::message::{Reply, Request};
 
 /// How long an answer may take before the question is asked again.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a question is asked.
-const ATTEMPTS: u32 = 10;
+/// Most times that a question is sent.
+const MAX_ATTEMPTS: u32 = 10;
 
-/// Put this to the locator; its answer comes back with the number.
+/// A question to be sent to the locator. The answer has the same number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// Number of the question.
@@ -21,7 +21,7 @@ pub struct Ask {
 struct Open {
     request: Request,
     attempts: u32,
-    /// When it is to be asked (again).
+    /// Time at which it is to be sent (again).
     due: Instant,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct Asking {
     /// The number of the last question.
     id: u64,
     open: Option<Open>,
-    /// How often a question is asked; 0: without end.
+    /// Most times that a question is sent; 0: there is no limit.
     limit: u32,
 }
 
 impl Asking {
     pub fn limited() -> Self {
         Asking {
-            limit: ATTEMPTS,
+            limit: MAX_ATTEMPTS,
             ..Asking::default()
         }
     }
@@ -56,7 +56,7 @@ impl Asking {
         self.open.is_some()
     }
 
-    /// The open question has been asked as often as it may be, in vain.
+    /// Whether the open question has been sent as often as it may be, and the last answer is overdue.
     pub fn is_hopeless(&self, now: Instant) -> bool {
         let limit = self.limit;
         self.open

@@ -13,7 +13,8 @@ pub trait Disk {
     fn sha256(&mut self, name: &str) -> io::Result<Option<Digest>>;
     /// Makes the content of a file durable.
     fn sync(&mut self, name: &str) -> io::Result<()>;
-    /// In one step: before and after it, the new name is that of a whole file.
+    /// Renames a file atomically, replacing one with the new name: at no time is the new name that of an
+    /// incomplete file.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
     /// Makes the names of files durable.
     fn sync_names(&mut self) -> io::Result<()>;
@@ -21,8 +22,8 @@ pub trait Disk {
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
-/// Gives a file that is written its name, for good: when this returns, no crash takes the file away,
-/// and at no time has the name been that of a file that was not whole.
+/// Moves a complete temporary file to its final name, durably: when this returns, no crash loses the file,
+/// and at no time has the name been that of an incomplete file.
 pub fn keep(disk: &mut impl Disk, temporary: &str, name: &str) -> io::Result<()> {
     disk.sync(temporary)?;
     disk.rename(temporary, name)?;

@@ -141,7 +141,7 @@ macro_rules! as_text {
 
 as_text!(Digest TractName);
 
-/// Whether a blob may have the name.
+/// Checks the name of a blob.
 pub fn check_blob_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         let bytes = name.len();

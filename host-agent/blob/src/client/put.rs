@@ -12,10 +12,10 @@ use crate::message::{Reply, Request, Stored};
 use crate::name::{Stamp, TractName};
 use crate::table::{Row, Table};
 
-/// A replica that has failed so often is left out of the rest of the write.
-const FAILURES: u32 = 2;
-/// How often the write may begin again because the locator has forgotten it, or rows have changed.
-const ROUNDS: u32 = 8;
+/// Failed transfers to a replica alone after which the rest of the write leaves it out.
+const MAX_FAILURES: u32 = 2;
+/// Most times that a write begins again because the locator has forgotten it, or rows have changed.
+const MAX_ROUNDS: u32 = 8;
 
 /// Result of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,17 +41,22 @@ pub enum PutOutcome {
 /// A tract on its way to the replicas of its row.
 struct Placing {
     row: Row,
+    /// Replicas that have it.
     held: BTreeSet<Ipv4Addr>,
-    /// Those to which it is being sent.
+    /// Replicas to which it is being sent.
     sending: BTreeSet<Ipv4Addr>,
     /// All replicas were tried as one group.
     tried_group: bool,
 }
 
+/// A write that the locator has opened.
 struct Open {
     write: Stamp,
+    /// Version of the content when the write began.
     base: u64,
+    /// Time without a message after which the locator forgets the write.
     patience: Duration,
+    /// Replicas that have to hold each tract.
     least: usize,
     /// Time of the last message to the locator that kept the write open.
     renewed: Instant,
@@ -67,11 +72,12 @@ pub struct Put {
     asking: Asking,
     /// `None`: the write has not begun.
     open: Option<Open>,
-    /// Running transfers: which tract, and to whom.
+    /// Running transfers by number: index of the tract, and receivers.
     transfers: BTreeMap<u64, (usize, Vec<Ipv4Addr>)>,
     last_transfer: u64,
+    /// Failed transfers to each replica, and the reason of the last one.
     failures: BTreeMap<Ipv4Addr, (u32, String)>,
-    /// An answer to a commit of the open write is lost, or on its way.
+    /// A commit of the open write was sent, and its answer is lost or on its way.
     in_doubt: bool,
     rounds: u32,
     outcome: Option<PutOutcome>,
@@ -97,12 +103,12 @@ impl Put {
         put
     }
 
-    /// The end of it; `None`: it goes on.
+    /// Result of the write. `None`: it has not ended.
     pub fn outcome(&self) -> Option<&PutOutcome> {
         self.outcome.as_ref()
     }
 
-    /// Bytes that as many replicas hold as the write needs, and all.
+    /// Bytes of the tracts that enough replicas hold, and of all tracts.
     pub fn progress(&self) -> (u64, u64) {
         let total = self.pieces.iter().map(|piece| piece.bytes).sum();
         let Some(open) = &self.open else {
@@ -120,7 +126,7 @@ impl Put {
         Instant::earliest([self.asking.next_deadline(), renewal])
     }
 
-    /// The next thing that is to be done.
+    /// The next action. `None`: there is none until an answer, the end of a transfer or the next deadline.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         if self.outcome.is_some() {
             return None;
@@ -150,11 +156,11 @@ impl Put {
         } else {
             self.commit(now);
         }
-        // The question that has just been thought of, if there is one.
+        // The request that was made just now, if there is one.
         self.poll(now)
     }
 
-    /// Takes the answer to the question with this number.
+    /// Handles the answer to the request with number `id`.
     pub fn handle_reply(&mut self, now: Instant, id: u64, reply: Reply) {
         let Some((attempts, reply)) = self.asking.answered(id, reply) else {
             return;
@@ -190,7 +196,7 @@ impl Put {
                     self.place(&table);
                 }
             }
-            // Asked before, it may have been another answer that is lost, or on its way.
+            // If the request was sent more than once, an earlier answer, which is lost or on its way, may differ.
             Reply::Refused { reason } => {
                 self.in_doubt &= attempts > 1;
                 self.give_up(&reason);
@@ -217,7 +223,7 @@ impl Put {
         }
         match result {
             Ok(()) => placing.held.extend(to),
-            // Who of a group it was shows when each is tried alone.
+            // The failure of a group does not show which replica caused it; each is then tried alone.
             Err(reason) => {
                 if let [server] = to[..] {
                     let failure = self.failures.entry(server).or_default();
@@ -239,24 +245,25 @@ impl Put {
     fn lacking(&self) -> BTreeMap<Ipv4Addr, String> {
         let placings = self.open.iter().flat_map(|open| &open.tracts);
         let lacking = placings.flat_map(Placing::lacking);
-        let why = |server| match self.failures.get(&server) {
+        let with_reason = |server| match self.failures.get(&server) {
             Some((_, reason)) => (server, reason.clone()),
             None => (server, String::new()),
         };
-        lacking.map(why).collect()
+        lacking.map(with_reason).collect()
     }
 
-    /// The write begins anew, if there is a chance.
+    /// Counts another round of the write. False: there were too many, and the write ends for the reason `why_not`.
     fn another_round(&mut self, why_not: &str) -> bool {
         self.rounds += 1;
-        if self.rounds > ROUNDS {
+        if self.rounds > MAX_ROUNDS {
             self.give_up(why_not);
             return false;
         }
         true
     }
 
-    /// The locator does not know the write. It takes no effect any more; whether it has?
+    /// The locator does not know the write, so it cannot take effect any more. Decides by `version`, which the name has
+    /// now, whether it may have taken effect before; if not, begins again.
     fn not_open(&mut self, now: Instant, version: u64, attempts: u32) {
         let base = self.open.as_ref().map_or(0, |open| open.base);
         let first = !self.in_doubt || attempts == 1;
@@ -282,7 +289,7 @@ impl Put {
         });
     }
 
-    /// Tracts whose rows have changed are to be stored again.
+    /// Assigns each tract to its row of `table`. Tracts whose rows have changed have to be stored again.
     fn place(&mut self, table: &Table) {
         self.failures.clear();
         let Some(open) = &mut self.open else {
@@ -317,8 +324,11 @@ impl Put {
             return None;
         }
         let failures = &self.failures;
-        let left_out =
-            |server: &Ipv4Addr| failures.get(server).is_some_and(|(n, _)| *n >= FAILURES);
+        let left_out = |server: &Ipv4Addr| {
+            failures
+                .get(server)
+                .is_some_and(|(n, _)| *n >= MAX_FAILURES)
+        };
         for (index, placing) in open.tracts.iter_mut().enumerate() {
             let to: Vec<_> = placing
                 .lacking()
@@ -352,7 +362,7 @@ impl Put {
         None
     }
 
-    /// Everything is stored that can be. Is it enough?
+    /// No transfer is left. Asks for the commit if enough replicas hold each tract; otherwise the write fails.
     fn commit(&mut self, now: Instant) {
         let Some(open) = &self.open else {
             return;
@@ -394,7 +404,7 @@ impl Put {
 }
 
 impl Open {
-    /// When the locator is to hear that the write goes on.
+    /// Time of the next message that keeps the write open.
     fn renewal(&self) -> Instant {
         self.renewed + self.patience.mul_div(1, 3)
     }

@@ -15,7 +15,7 @@ use crate::table::{Row, Table, choose};
 /// The state of the locator.
 pub struct Locator {
     pub(crate) config: Config,
-    /// How often it has started, this time included.
+    /// Number of its starts, this one included.
     pub(crate) start: u64,
     pub(crate) table: Table,
     pub(crate) catalog: Catalog,
@@ -26,7 +26,8 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Starts from what the database holds; the changes are to be durable before the first request.
+    /// Starts from the content of the database. The changes that are returned have to be durable before the first
+    /// request is handled.
     pub fn open(
         now: Instant,
         config: Config,
@@ -79,7 +80,7 @@ impl Locator {
         }
     }
 
-    /// A number of this start.
+    /// The stamp of a number that is unique within this start.
     pub(crate) fn stamp(&self, number: u64) -> Stamp {
         let start = self.start;
         Stamp { start, number }

@@ -10,7 +10,7 @@ use super::state::{Change, ServerRecord};
 use crate::message::{Blob, Cursor, Duty, Identity, Progress, ReplicaRequest, Reply};
 use crate::name::TractName;
 
-/// Tracts in one answer.
+/// Most tracts in one answer.
 const PAGE: usize = 128;
 /// Most tracts in one question.
 pub(crate) const MAX_NAMED: usize = 256;
@@ -74,8 +74,8 @@ impl Locator {
         })
     }
 
-    /// The folder of a server is another one: it holds nothing any more, and what was stored there for
-    /// writes that are open is to be stored again.
+    /// A server has a new folder: it holds no tracts any more, and open writes have to store theirs there
+    /// again.
     fn forget_holder(&mut self, server: Ipv4Addr, changes: &mut Vec<Change>) {
         let holds = |blob: &Blob| blob.tracts.iter().any(|t| t.holders.contains(&server));
         let blobs = self.catalog.blobs().iter().filter(|(_, blob)| holds(blob));
@@ -142,7 +142,7 @@ impl Locator {
         Reply::Duties { duties, next: None }
     }
 
-    /// A server holds tracts, or holds them no more.
+    /// Records that a server holds tracts, or holds them no more.
     fn settle(
         &mut self,
         server: Ipv4Addr,
@@ -167,8 +167,8 @@ impl Locator {
         self.changed(changed, changes);
     }
 
-    /// Which tracts a server may delete: those of no content and no open write, and copies beside those
-    /// of all replicas of the row. From now on it is not recorded as a holder of them.
+    /// Answers which tracts a server may delete: those of no blob and no open write, and surplus copies,
+    /// where all replicas of the row have the tract. The server is no longer recorded as their holder.
     fn garbage(
         &mut self,
         server: Ipv4Addr,

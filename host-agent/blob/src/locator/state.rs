@@ -19,7 +19,7 @@ pub struct Config {
     pub copies: usize,
     /// Replicas that have to hold a tract before a write takes effect.
     pub least: usize,
-    /// Rows of a new table; one that is there keeps its length.
+    /// Rows of a new table; an existing table keeps its number of rows.
     pub rows: usize,
     /// Time without a message after which an open write is forgotten.
     pub write_patience: Duration,
@@ -85,7 +85,7 @@ pub struct Snapshot {
     pub blobs: BTreeMap<String, Blob>,
 }
 
-/// A change of what the database holds.
+/// A change of the content of the database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Number of starts of the locator.
@@ -99,7 +99,7 @@ pub enum Change {
 }
 
 impl Snapshot {
-    /// Makes a change.
+    /// Applies a change.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::Start(start) => self.start = start,
