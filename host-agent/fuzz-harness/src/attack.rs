@@ -1,4 +1,4 @@
-//! Sequences of hostile packets and of what else can happen, against hosts with live sessions.
+//! Sequences of hostile packets and of calls of the applications, against hosts with live sessions.
 
 use std::net::Ipv4Addr;
 
@@ -9,12 +9,12 @@ use ebb_units::Duration;
 use crate::forge;
 use crate::world::{ADDRESSES, VICTIM, Ways, World};
 
-/// More steps find nothing new.
+/// Most steps of an input; more find nothing new.
 const MAX_OPERATIONS: usize = 300;
 /// Longer than any flow lives on without its peer, with all its timeouts and its linger.
 const LONG: Duration = Duration::from_secs(60);
-/// A stranger's packet may cost the retransmissions of an answer and the pulls of a session; what
-/// exactly is in the page of each transport.
+/// Most packets that a host may send, on average, because of a packet of a stranger: retransmissions of
+/// an answer, and the pulls of a session. The page of each transport has its exact bound.
 const PACKETS_PER_STRANGE_PACKET: u64 = 40;
 
 /// The sources of strange packets.
@@ -36,10 +36,11 @@ fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Strangers, who see nothing of the sessions, send what they like to a host.
+/// Blind attackers (RFC 5961), who see no packets of the sessions, send arbitrary packets to a host.
 pub fn blind(transport: TransportKind, bytes: &[u8]) {
     let ways = Ways::of(bytes);
-    // Bytes of a stranger in an open connection with its SYN are refused in words.
+    // Data in a stranger's SYN would open a persistent connection, whose refusals carry a text: an answer
+    // that is longer than strangers may get here.
     let early = ways.early && !ways.open;
     let mut world = World::new(transport, Ways { early, ..ways });
     let mut packets = 0;
@@ -56,7 +57,7 @@ pub fn blind(transport: TransportKind, bytes: &[u8]) {
         };
         *packets += 1;
         world.inject(0, &packet);
-        // Two of the open flows may be our own.
+        // The limit, which includes the two flows of the world itself.
         assert!(world.open_at_victim <= 16, "more flows than the limit");
         Ok(())
     };
@@ -137,7 +138,7 @@ fn damage(mut world: World, transport: TransportKind, bytes: &[u8]) {
             break;
         }
     }
-    // Applications that have paused go on: what a paused flow holds is theirs to give up.
+    // Resumes all flows: a flow that its application has paused need not end.
     for (host, flow) in std::mem::take(&mut world.paused) {
         world.pause(host, flow, false);
     }
@@ -146,7 +147,7 @@ fn damage(mut world: World, transport: TransportKind, bytes: &[u8]) {
     assert!(world.is_quiet(), "something is left behind");
 }
 
-/// Usually to whom it was meant for; the first host gets what is for nobody.
+/// Injects a packet at the hosts of its destination address, or at the first host if it has none.
 fn inject_as_addressed(world: &mut World, packet: &[u8]) {
     let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
     let mut meant = world.hosts_at(destination);

@@ -1,5 +1,5 @@
-//! Packets with right checksums and everything else as the fuzzer likes it: random bytes hardly
-//! ever get past a checksum.
+//! Packets with valid checksums and otherwise arbitrary fields: random bytes hardly ever get past a
+//! checksum.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use crate::world::PORT;
 /// The class of notifications, by the default of section `fastlane`.
 const NOTIFICATION_DSCP: u8 = 56;
 
-/// Numbers near the edges of what they count, more often than others.
+/// A number: small, near the greatest or a power of two more often than others.
 fn number(u: &mut Unstructured<'_>) -> Result<u32> {
     Ok(match u.int_in_range(0..=5)? {
         0 => u32::from(u.arbitrary::<u8>()? % 20),

@@ -1,4 +1,4 @@
-//! Parsers: bytes in, nothing but a value or an error out.
+//! Parsers: any bytes give a value or an error, and never a panic.
 
 use std::net::Ipv4Addr;
 
@@ -47,7 +47,7 @@ pub fn wire(bytes: &[u8]) {
     }
 }
 
-/// The first byte says how long the pieces are in which the rest arrives.
+/// The head of a stream that arrives in pieces, whose length is the first byte plus 1.
 pub fn stream_head(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else {
         return;

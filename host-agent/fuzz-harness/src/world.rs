@@ -27,13 +27,14 @@ pub const ADDRESSES: [Ipv4Addr; 4] = [
 /// Session of an object that comes from several hosts.
 const SESSION: u32 = 77;
 const ONE_WAY: Duration = Duration::from_micros(20);
-/// A host that has more to say than this without time passing would never stop.
+/// Most packets that a host may send at one instant; one that sends more would never stop.
 const MAX_PACKETS_AT_ONCE: usize = 5_000;
 const MAX_STEPS: usize = 200_000;
-/// How long an application that holds its confirmations thinks about an object: longer than
+/// Time after which an application that holds its confirmations confirms an object: longer than
 /// timeouts are, shorter than a sender waits.
 const DECISION: Duration = Duration::from_millis(300);
-/// Strangers ask for nothing, so they get headers only: of IPv4, and of TCP with all its options or of Ebb.
+/// Longest answer to a stranger, which has asked for nothing, so that it gets headers only: of IPv4, and of TCP with
+/// all its options or of Ebb.
 const MAX_ANSWER_BYTES: usize = 20 + 60;
 /// Packets kept to be damaged and sent again.
 const MAX_CAPTURED: usize = 64;
@@ -63,17 +64,17 @@ pub struct World {
     /// Packets that the hosts sent to addresses that are not theirs.
     pub packets_to_strangers: u64,
     pub captured: Vec<Vec<u8>>,
-    /// Honest packets that are yet to be lost.
+    /// Number of packets that the wire will lose next.
     pub lose: u8,
     steps: usize,
     pub paused: Vec<(usize, FlowId)>,
-    /// The applications decide what becomes of what arrived, some time after it has.
+    /// The applications confirm a received object [`DECISION`] after its arrival.
     holds: bool,
-    /// When they will.
+    /// Confirmations to come, by time, host and flow.
     decisions: BTreeSet<(Instant, usize, FlowId)>,
 }
 
-/// How the hosts are set up, so that one input tries one way.
+/// Configuration of the hosts, which each input selects.
 #[derive(Clone, Copy, Default)]
 pub struct Ways {
     /// The applications confirm what they received only after a while.
@@ -87,7 +88,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// By the length of the input.
+    /// Selects by the length of the input.
     pub fn of(bytes: &[u8]) -> Self {
         let length = bytes.len();
         Ways {
@@ -100,7 +101,7 @@ impl Ways {
     }
 }
 
-/// Both hosts and all limits small, so that a fuzzer reaches them.
+/// Parameters of all transports, with limits so small that a fuzzer reaches them.
 fn suite(ways: Ways) -> Suite {
     let mut suite = Suite::default();
     suite.tcp.data_in_syn = ways.early;
@@ -123,7 +124,7 @@ fn suite(ways: Ways) -> Suite {
     suite.trevi.block_symbols = 8;
     suite.trevi.progress_timeout_ns = 10_000_000_000;
     suite.trevi.stragglers = ways.stragglers;
-    // The first two are TCP's, so they are free to choose here.
+    // Trevi has no other use for these two, which are options of TCP.
     suite.trevi.mode = match (ways.early, ways.open) {
         (false, false) => Mode::ConstantRate,
         (false, true) => Mode::Push,
@@ -206,7 +207,7 @@ impl World {
         let flow = self.hosts[to]
             .expect(self.now, request)
             .expect("many to one");
-        // No host has opened it: all are its senders.
+        // It has several senders, so its entry has the receiver's address in place of a peer's.
         self.received.insert(
             (to, flow),
             (SocketAddrV4::new(ADDRESSES[to], 0), Vec::new()),
@@ -266,7 +267,7 @@ impl World {
             part,
             via: Via::Any,
         };
-        // As many flows as the limits allow may be open.
+        // An error: as many flows are open as the limits allow.
         if let Ok(flow) = self.hosts[from].send(self.now, request) {
             self.note(from, to, flow, source);
         }
@@ -285,7 +286,7 @@ impl World {
         });
     }
 
-    /// A flow of the host, if it has any that is of ours.
+    /// Number `index` of the host's flows, modulo their count. None: it has none.
     pub fn flow(&self, host: usize, index: u8) -> Option<FlowId> {
         let sent = self
             .transfers
@@ -317,7 +318,7 @@ impl World {
         self.settle(host);
     }
 
-    /// Everything that the host does now.
+    /// Lets a host do all that is due now: timers, jobs, events and packets.
     pub fn settle(&mut self, host: usize) {
         let now = self.now;
         let transport = &mut self.hosts[host];
@@ -402,7 +403,7 @@ impl World {
         }
     }
 
-    /// Numbers of the hosts that a packet to this address comes to; none: it is a stranger's.
+    /// Numbers of the hosts that get packets to this address; empty: it is a stranger's.
     pub fn hosts_at(&self, address: Ipv4Addr) -> Vec<usize> {
         let group = self.groups.get(&address).cloned();
         group.unwrap_or_else(|| {
