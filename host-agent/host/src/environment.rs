@@ -85,13 +85,13 @@ pub struct Pushed {
     pub buffer: Option<StreamBytes>,
 }
 
-/// Why the content of an object is of no use here.
+/// Reason why the content of an object cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unusable {
-    /// For the record.
+    /// Text for the record of the flow.
     pub reason: String,
-    /// Reason for its sender. None: it gets none.
+    /// The reason in the form that its sender gets. None: it gets none.
     pub objection: Option<Objection>,
 }
 
@@ -110,14 +110,14 @@ impl From<&str> for Unusable {
     }
 }
 
-/// Outcome of the content of an object.
+/// News about a sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Update {
     /// The flow can resume.
     Drained,
     /// The content cannot be taken, or is not what its envelope says.
     Failed(Unusable),
-    /// All is checked, and where it was to go.
+    /// All content is checked, and stored at the target.
     Done,
 }
 
@@ -139,7 +139,8 @@ pub trait Storage {
     /// Nobody wants the result of a [`Task`] any more.
     fn cancel(&mut self, ticket: u64);
 
-    /// An object that was not offered by its name and may be fetched all the same: whose it is.
+    /// Owner and source of an object that may be fetched though it was not offered by its name, such as a file of a
+    /// folder that is served. `None`: there is no such object.
     fn find(&self, name: &str) -> Option<(ClientId, Self::Source)>;
 
     /// Destination of an object that arrived at a listener. `None`: the application decides.
@@ -156,12 +157,12 @@ pub trait Storage {
     /// The next bytes of the stream; the first ones begin with the envelope.
     fn push(&mut self, key: Key, sink: &mut Self::Sink, bytes: StreamBytes) -> Pushed;
 
-    /// The content of an object that was opened without a target goes there.
+    /// Sets the target of an object that was opened without one.
     fn decide(&mut self, key: Key, target: Self::Target);
 
     /// The stream has ended. `None`: [`Update::Done`] or [`Update::Failed`] follows.
     fn end(&mut self, key: Key, sink: &mut Self::Sink) -> Option<Update>;
 
-    /// The flow is forgotten: nothing stays of what is not done.
+    /// The flow is forgotten: an incomplete object is removed.
     fn close(&mut self, key: Key);
 }

@@ -1,5 +1,5 @@
-//! A client that plays the share of its host in a workload: which transfers it has started, and what
-//! becomes of those and of what other hosts do with this one.
+//! A client that plays the share of its host in a workload: the transfers that it has started, and the
+//! outcomes of those and of transfers that other hosts start with this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ pub struct PlayedTransfer {
     pub open: Open,
     /// Whether it ended with success.
     pub good: bool,
-    /// Why it failed. `None`: it did not, or the record of a flow says why.
+    /// Reason of its failure. `None`: it has not failed, or the record of a flow has the reason.
     pub unreported: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Player {
         PlayedFlow { open, ended }
     }
 
-    /// The host says that a transfer has ended, and the first thing that went wrong. `None`: this
+    /// A transfer of the host has ended; `failure` is the reason of its first failure. `None`: this
     /// client has not started it.
     pub fn handle_end(
         &mut self,

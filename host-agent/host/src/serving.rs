@@ -1,9 +1,9 @@
 //! Objects that other hosts may fetch from this one.
 //!
-//! A request costs its sender one packet, and anybody can write any source address into it. So an
-//! address that has not been heard gets one answer at a time, of which no more than the initial
-//! window has content, and after one that it did not answer nothing but a refusal for a while. The
-//! number of flows to one address, and to all, is limited: [`crate::Limits`].
+//! A request costs its sender one packet, and its source address may be forged. So an address that has
+//! not been heard (none of its packets shows that it receives ours) gets one answer at a time, which
+//! sends no more than the initial window of content. If it does not react to that, it gets only
+//! refusals for a while. The number of flows to one address, and to all, is limited: [`crate::Limits`].
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::requesters::{Asker, PeerState, WaitingRequest};
 use crate::sending::{Outbound, Preparation};
 use crate::transfers::{Flow, Kind, TransferId, Wanted};
 
-/// Why a request is refused that is one too many.
+/// Reason of a refusal: as many requests are being served as the limits allow.
 const BUSY: &str = "this host serves as many as it may; try again later";
-/// Why a request is refused of an address that did not answer the last object.
+/// Reason of a refusal: the address did not react to the last object sent to it.
 const UNANSWERED: &str = "an object sent to this address was not answered; try again";
 
 impl<S: Storage> HostApplication<S> {
@@ -88,7 +88,7 @@ impl<S: Storage> HostApplication<S> {
         self.reply(Some(client), waiting.request, result);
     }
 
-    /// Nobody shall fetch an object any more.
+    /// Ends the offer of an object.
     pub fn withdraw(&mut self, client: ClientId, name: &str) -> Result<(), Error> {
         match self.offers.get(name) {
             Some(offered) if offered.client == client => {
@@ -117,7 +117,7 @@ impl<S: Storage> HostApplication<S> {
             from,
         };
         if let Err(asked) = self.requesters.wait(peer, asked) {
-            // To a stranger that is more than there is room for.
+            // A stranger gets no refusal: there is no room for another answer to it.
             if self.is_heard(call.now, peer) {
                 let asker = asked.asker();
                 self.refuse(asked.transport, RefusalCode::Busy, BUSY, asker, call);
@@ -126,14 +126,14 @@ impl<S: Storage> HostApplication<S> {
         self.may_answer.insert(peer);
     }
 
-    /// Answers what there is room for now.
+    /// Answers as many waiting requests as there is room for.
     pub(crate) fn answer_all(&mut self, call: &mut Call<'_>) {
         while let Some(peer) = self.may_answer.pop_first() {
             self.answer_waiting(peer, call);
         }
     }
 
-    /// Answers what `peer` has asked for, in order, as long as there is room.
+    /// Answers the requests of `peer` in order, as long as there is room.
     fn answer_waiting(&mut self, peer: Ipv4Addr, call: &mut Call<'_>) {
         while self.requesters.is_waiting(peer) {
             let heard = self.is_heard(call.now, peer);
@@ -188,7 +188,7 @@ impl<S: Storage> HostApplication<S> {
         self.prepare(Wanted::Serve(request, asker), preparation, call);
     }
 
-    /// The peer of a flow answers: it is there, and gets what we send.
+    /// The peer of a flow was heard: its packets show that it receives ours.
     pub(crate) fn heard(&mut self, now: Instant, key: Key, peer: Ipv4Addr) {
         if let Some(Flow::Outgoing(outgoing)) = self.flows.get_mut(&key)
             && !std::mem::replace(&mut outgoing.heard, true)
@@ -199,7 +199,7 @@ impl<S: Storage> HostApplication<S> {
         self.may_answer.insert(peer);
     }
 
-    /// Whether `peer` was heard lately, or something is still on its way to it that it has answered.
+    /// Whether `peer` was heard lately, or over a flow to it that is still open.
     fn is_heard(&self, now: Instant, peer: Ipv4Addr) -> bool {
         self.requesters.state(now, peer) == PeerState::Heard || self.heard_flows.of(&peer) > 0
     }
@@ -227,7 +227,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// Who offers an object, and where it is.
+    /// Client that offers an object, and the content of that.
     fn find_offered(&self, name: &str) -> Option<(ClientId, Content<S::Source>)> {
         if let Some(offered) = self.offers.get(name) {
             return Some((offered.client, Content::Ready(offered.envelope.clone())));
@@ -282,7 +282,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// How the answer to a request goes.
+    /// Connection for the answer to a request: the one that the request came over, if it is still open.
     fn answering(&self, asker: Asker, now: Instant) -> Via {
         match self.is_heard(now, *asker.to.ip()) {
             true => Via::From(asker.over),
@@ -290,7 +290,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// The object that another host asked for is not to be had.
+    /// Refuses a request whose object could not be prepared.
     pub(crate) fn refuse_unprepared(
         &mut self,
         transport: TransportKind,
@@ -305,8 +305,8 @@ impl<S: Storage> HostApplication<S> {
         self.refuse(transport, code, error.message, asker, call);
     }
 
-    /// Sends the reason why an object is not sent, unless too many refusals are under way. If this one
-    /// cannot be sent either, the other host's patience ends.
+    /// Sends the reason why an object is not sent, unless too many refusals are under way. If it cannot
+    /// be sent either, the other host's fetch times out.
     fn refuse(
         &mut self,
         transport: TransportKind,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How many there are of each key, without keys of which there are none.
+/// A count for each key; keys whose count is 0 are not stored.
 pub struct Tally<Key> {
     counts: BTreeMap<Key, usize>,
     sum: usize,

@@ -1,4 +1,4 @@
-//! Which transport carries which part of a workload.
+//! Transports of the parts of a workload.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use ebb_transport::TransportKind;
 /// The transports of a workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrafficTransports {
-    /// That of all parts which have none of their own.
+    /// Transport of the parts that do not name one.
     pub default: TransportKind,
-    /// Those of parts that have one of their own, by the name of the part.
+    /// Transports of the parts that name one, by the name of the part.
     pub of_traffic: BTreeMap<String, TransportKind>,
 }
 
@@ -22,7 +22,7 @@ impl TrafficTransports {
             .unwrap_or(self.default)
     }
 
-    /// All transports, each once: first the one that most parts have.
+    /// All transports, each once, the default first.
     pub fn all(&self) -> impl Iterator<Item = TransportKind> {
         let mut others: BTreeSet<TransportKind> = self.of_traffic.values().copied().collect();
         others.remove(&self.default);

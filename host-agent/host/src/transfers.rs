@@ -183,7 +183,7 @@ pub(crate) struct Receiving<S: Storage> {
     pub sink: S::Sink,
     /// The application has not decided whether it wants the object.
     pub undecided: bool,
-    /// The record of the flow, once everything was delivered and is only to be written.
+    /// The record of the flow, once all bytes are delivered and only the writing is left.
     pub delivered: Option<Box<FlowRecord>>,
 }
 
@@ -373,7 +373,7 @@ impl<S: Storage> HostApplication<S> {
         self.end_if_done(id, call);
     }
 
-    /// Gives up a flow, also one that the transport has done with and that is still being written.
+    /// Gives up a flow, even if its transport has finished it and its object is still being written.
     fn abort_flow(&mut self, key: Key, reason: &str, call: &mut Call<'_>) {
         if let Some(transport) = call.engine.transport(key.0) {
             transport.abort(call.now, key.1, reason);
