@@ -1,10 +1,10 @@
-//! The class of a packet, by its DSCP: what the table `classes` of a fabric says.
+//! The class of a packet by its DSCP, as in the table `classes` of a fabric.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Classes of traffic, which are the priorities of PFC and the queues of a switch.
 pub const CLASSES: usize = 8;
-/// How many DSCPs there are.
+/// Number of DSCPs.
 const DSCPS: usize = 64;
 /// The byte of an IPv4 header with DSCP and ECN.
 const DSCP_AT: usize = 1;
@@ -30,7 +30,7 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// The table of these entries. The error says in words which of them is none.
+    /// The table with these entries. The error is a text about the first entry that is out of range.
     pub fn new(entries: &[ClassEntry]) -> Result<Self, String> {
         let mut classes = Classes::default();
         for &ClassEntry { dscp, queue } in entries {
@@ -50,12 +50,12 @@ impl Classes {
         usize::from(self.0[usize::from(dscp) % DSCPS])
     }
 
-    /// The class of an IPv4 packet; 0 for what is none.
+    /// The class of an IPv4 packet; 0 if it is too short for a DSCP.
     pub fn of_packet(&self, packet: &[u8]) -> usize {
         packet.get(DSCP_AT).map_or(0, |byte| self.of(byte >> 2))
     }
 
-    /// The DSCPs of the classes of a mask, bit 0 for class 0.
+    /// The DSCPs of all classes in a bit mask, bit 0 for class 0.
     pub fn dscps(&self, classes: u8) -> DscpSet {
         match classes {
             0 => DscpSet::NONE,
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Classes {
     }
 }
 
-/// A set of DSCPs: packets of which classes a transport is asked for.
+/// A set of DSCPs, such as those of the packets that a transport is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DscpSet(u64);
 

@@ -1,5 +1,5 @@
-//! Arrivals, handed over together: the moderated interrupts of a NIC (`rx-frames` and `rx-usecs`
-//! of ethtool) and, of what one brings, segments of a flow as one (LRO, GRO).
+//! Coalescing of arrivals: the interrupt moderation of a NIC (`rx-frames` and `rx-usecs` of ethtool),
+//! and the merging of the segments of a flow that one interrupt brings (LRO, GRO).
 
 use ebb_units::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::params::NicParams;
 /// Packets that arrived and wait to be handed over.
 #[derive(Clone, Debug)]
 pub struct Coalescer {
-    /// Number of packets that are handed over at once; 1 or less: none waits.
+    /// Number of waiting packets at which they are handed over; 1 or less: none waits.
     most: usize,
-    /// How long the first of them waits.
+    /// Longest time that a packet waits.
     patience: Duration,
-    /// When they are handed over at the latest. None: none waits.
+    /// Time at which they are handed over at the latest. None: none waits.
     due: Option<Instant>,
     merge: Merge,
 }
@@ -28,8 +28,8 @@ impl Coalescer {
         }
     }
 
-    /// A packet arrived. `deliver` gets those that need not wait, in the order of the first packet
-    /// in each.
+    /// A packet arrived. `deliver` gets the packets that need not wait any longer; a merged one has the
+    /// place of its first.
     pub fn receive(&mut self, now: Instant, packet: &[u8], mut deliver: impl FnMut(&[u8])) {
         if self.most <= 1 {
             return deliver(packet);
@@ -44,7 +44,7 @@ impl Coalescer {
         }
     }
 
-    /// Hands over what has waited long enough.
+    /// Hands over the packets if the first of them has waited long enough.
     pub fn release(&mut self, now: Instant, deliver: impl FnMut(&[u8])) {
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
@@ -52,7 +52,7 @@ impl Coalescer {
         }
     }
 
-    /// When packets are handed over although no other arrives. None: none waits.
+    /// Time at which the packets are handed over if no other arrives. None: none waits.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -1,4 +1,4 @@
-//! Which classes the neighbour has stopped (IEEE 802.1Qbb, 36.2).
+//! Classes that the neighbour has paused (IEEE 802.1Qbb, 36.2).
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,8 @@ use ebb_wire::PfcFrame;
 
 use crate::PerClass;
 
-/// Frames that have been received and have no effect yet, per class. A neighbour that sends more
-/// within the response time has those at the end taken as one.
+/// Most frames per class that have been received and have no effect yet. If a neighbour sends more
+/// within the response time, each further one replaces the effect of the last.
 const MOST_PENDING: usize = 64;
 
 /// The pauses of all classes.
@@ -24,11 +24,11 @@ pub struct Pauses {
 /// The pause of one class.
 #[derive(Clone, Debug, Default)]
 struct Pause {
-    /// The class is stopped until then, unless it is past.
+    /// Time until which the class is stopped; one that has passed: it is not.
     until: Instant,
-    /// Frames with no effect yet: when they have it, and until when they stop the class.
+    /// Frames with no effect yet: the time of their effect, and the time until which they stop the class.
     pending: VecDeque<(Instant, Instant)>,
-    /// How long it was stopped until `counted_to`.
+    /// Time for which it was stopped, counted up to `counted_to`.
     stopped: Duration,
     counted_to: Instant,
     received: u64,
@@ -95,7 +95,7 @@ impl Pauses {
             .min()
     }
 
-    /// How long each class was stopped until `now`.
+    /// Time for which each class was stopped until `now`.
     pub fn stopped_for(&mut self, now: Instant) -> PerClass<Duration> {
         self.advance(now);
         std::array::from_fn(|class| {
@@ -105,12 +105,12 @@ impl Pauses {
         })
     }
 
-    /// How often each class was stopped, refreshes included.
+    /// Number of frames that stopped each class, refreshes included.
     pub fn received(&self) -> PerClass<u64> {
         std::array::from_fn(|class| self.classes[class].received)
     }
 
-    /// Has frames take effect whose time has come by `now`.
+    /// Applies the frames that have taken effect by `now`.
     fn advance(&mut self, now: Instant) {
         for pause in &mut self.classes {
             while let Some((effect, until)) = pause.pending.front().copied()

@@ -23,23 +23,23 @@ impl Serialiser {
         }
     }
 
-    /// The link has another rate from now on, 0 for no limit. The frame being sent keeps its end.
+    /// Sets the rate of the link, 0 for no limit. The end of the frame being sent stays as it is.
     pub fn set_rate_bps(&mut self, rate_bps: u64) {
         self.params.rate_bps = rate_bps;
     }
 
-    /// When the frame being sent is out.
+    /// Time at which the last bit of the frame being sent leaves.
     pub fn free_at(&self) -> Instant {
         self.free_at
     }
 
-    /// Whether the frame before has left.
+    /// Whether no frame is being sent.
     pub fn is_free(&self, now: Instant) -> bool {
         self.free_at <= now
     }
 
-    /// Where on the wire a frame starts that is sent at `now`: where the last one ended if that was
-    /// less than `catch_up_packets` ago.
+    /// Time at which a frame that is sent at `now` starts on the wire: at the end of the last one if
+    /// that was less than `catch_up_packets` ago, even if it has passed.
     pub fn next_start(&self, now: Instant) -> Instant {
         if self.free_at > now {
             self.free_at
