@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 
 use crate::transport::SendError;
 
-/// The source ports of a host, each in its turn.
+/// The source ports of a host, assigned round robin.
 pub(crate) struct SourcePorts {
     /// First and last port.
     range: (u16, u16),
-    /// The port whose turn it is.
+    /// The port that is tried next.
     next: u16,
 }
 
@@ -38,11 +38,11 @@ impl SourcePorts {
 
 /// Refuses an address that is not that of one other host.
 pub(crate) fn check_destination(own: Ipv4Addr, address: Ipv4Addr) -> Result<(), SendError> {
-    let is_nobody = address == own
+    let is_no_other_host = address == own
         || address.is_multicast()
         || address.is_broadcast()
         || address.is_unspecified();
-    match is_nobody {
+    match is_no_other_host {
         true => Err(SendError::BadDestination { address }),
         false => Ok(()),
     }

@@ -1,8 +1,8 @@
-//! Buffers that go round instead of being allocated for every packet.
+//! A pool of buffers, which are recycled instead of being allocated for every packet.
 
-/// As many as are kept, so that a burst is not held for ever.
+/// Most buffers that are kept, so that the memory of a burst is not kept for ever.
 const MAX_BUFFERS: usize = 256;
-/// A buffer that grew larger is let go.
+/// Greatest capacity of a buffer that is kept.
 const MAX_CAPACITY_BYTES: usize = 64 << 10;
 
 /// Empty buffers, ready to be filled.
@@ -17,7 +17,7 @@ impl BufferPool {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back, whatever is in it.
+    /// Takes a buffer back; its content is discarded.
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
         let useful = buffer.capacity() > 0 && buffer.capacity() <= MAX_CAPACITY_BYTES;
         if useful && self.buffers.len() < MAX_BUFFERS {

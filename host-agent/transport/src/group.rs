@@ -1,5 +1,5 @@
-//! The multicast address of a set of receivers, so that sender and controller agree on it without
-//! talking to each other: `docs/wire-format.md`, section on groups.
+//! The multicast address of a set of receivers, from which sender and controller compute it without
+//! messages to each other: `docs/wire-format.md`, section on groups.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use ebb_units::Instant;
 use serde::Serialize;
 
-/// The end of a flow that a record is of.
+/// Part of an endpoint in a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -21,14 +21,14 @@ pub enum Role {
 pub enum Status {
     /// With success.
     Finished,
-    /// Why, in words for a person.
+    /// Without success; the reason as a text for people.
     Failed(String),
 }
 
 /// A flow that has ended.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowRecord {
-    /// The end that the record is of.
+    /// Part of the endpoint whose record it is.
     pub role: Role,
     /// Name of the transport.
     #[serde(rename = "scheme")]
@@ -72,7 +72,7 @@ pub struct SenderSummary {
     pub peer: SocketAddrV4,
     /// Symbols that arrived whole.
     pub packets_received: u64,
-    /// Why it did not stay to the end.
+    /// Reason why it left before the end. None: it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
 }
@@ -171,9 +171,9 @@ pub struct Counters {
     pub decodes: u64,
     /// Processor time of those decodings.
     pub decode_ns: u64,
-    /// SCDP sender: source blocks of which repair symbols were wanted, as often as that was prepared.
+    /// SCDP sender: preparations of source blocks for repair symbols; a block may need several.
     pub encodes: u64,
-    /// Processor time of that, reading the blocks included.
+    /// Processor time of those preparations, reading the blocks included.
     pub encode_ns: u64,
     /// Packets received that brought nothing new.
     pub duplicates: u64,

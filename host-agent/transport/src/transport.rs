@@ -40,7 +40,7 @@ pub trait Transport {
 
     /// Get ready for an object that several senders send parts of (many-to-one). It ends like any
     /// other flow, also if nobody answers; there is no [`Event::Opened`]. Senders that refuse, reset
-    /// or fall silent are done without while one is left.
+    /// or fall silent are dispensed with as long as one is left.
     fn expect(&mut self, _now: Instant, _request: ExpectRequest) -> Result<FlowId, SendError> {
         Err(SendError::NoManyToOne)
     }
@@ -54,7 +54,7 @@ pub trait Transport {
     /// or segments that are held for order. Of no effect on a flow that has ended or that sends.
     fn set_paused(&mut self, _now: Instant, _flow: FlowId, _paused: bool) {}
 
-    /// How far a flow is. `None`: there is no such flow, or it has ended.
+    /// Progress of a flow. `None`: there is no such flow, or it has ended.
     fn progress(&self, _flow: FlowId) -> Option<Progress> {
         None
     }
@@ -62,7 +62,7 @@ pub trait Transport {
     /// Takes back the bytes of [`Event::Delivered`], so that the next buffer need not be allocated.
     fn recycle(&mut self, _bytes: StreamBytes) {}
 
-    /// Give a flow up and tell the peer. `reason` goes into the [`Event::Failed`] that follows.
+    /// Give a flow up and notify the peer. `reason` goes into the [`Event::Failed`] that follows.
     /// A flow that has ended already is left alone, except that a receiver that has not yet
     /// confirmed the last bytes notifies the peer that they were of no use.
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str);
@@ -79,12 +79,12 @@ pub trait Transport {
     /// are notified at once.
     fn hold_confirmations(&mut self) {}
 
-    /// The application has done with what a flow brought whole: its peer may know. Of no effect on
-    /// any other flow.
+    /// The application has finished with an object that arrived whole: its sender is notified. Of no
+    /// effect on any other flow.
     fn confirm(&mut self, _now: Instant, _flow: FlowId) {}
 
-    /// The packets to hand to [`handle_packet`](Self::handle_packet): in a packet that meets several, the
-    /// first has the port. The same at any time.
+    /// Selectors of the packets to hand to [`handle_packet`](Self::handle_packet). They never change. Where a
+    /// packet matches several, the first one determines the place of its port.
     fn selectors(&self) -> Vec<Selector>;
 
     /// A complete IPv4 packet arrived.
@@ -152,23 +152,22 @@ pub struct SendRequest {
     pub via: Via,
 }
 
-/// Which of the connections to a host an object takes, where they stay open for several (TCP).
+/// Choice of the connection for an object, where connections are persistent (TCP).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Via {
-    /// The one that has least to do.
+    /// The connection with the least to send.
     #[default]
     Any,
-    /// The one of this number, from 0, of those that this host opened.
+    /// The connection of this number, from 0, among those that this host opened.
     Number(u32),
-    /// The one that something came over from this address, if it is still there.
+    /// The connection over which this address has sent what is answered, if it is still open.
     From(SocketAddrV4),
-    /// The same, but the address has not shown that it gets our packets: anybody may have written it
-    /// into what it is answered for.
+    /// The same, but the address has not shown that it receives our packets: it may be forged.
     FromStranger(SocketAddrV4),
 }
 
 impl Via {
-    /// The address whose connection is meant. None: of any connection to the host.
+    /// Address of the peer whose connection is chosen. None: the choice does not depend on an address.
     pub fn answered(self) -> Option<SocketAddrV4> {
         match self {
             Via::From(address) | Via::FromStranger(address) => Some(address),
@@ -204,7 +203,7 @@ pub struct ExpectRequest {
     pub senders: Vec<Ipv4Addr>,
 }
 
-/// How far a flow is, in bytes of the stream.
+/// Progress of a flow, in bytes of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Receiver: delivered. Sender: known or supposed to have arrived.
@@ -241,8 +240,8 @@ pub struct TxInfo {
 }
 
 impl TxInfo {
-    /// When the packet leaves a host with several transports. `scavenger`: the DSCP of packets that give
-    /// way to all others.
+    /// Order in which the packet leaves a host with several transports. `scavenger`: the DSCP of packets
+    /// that give way to all others.
     pub fn urgency(&self, packet: &[u8], scavenger: u8) -> Urgency {
         match self.kind {
             _ if dscp_of(packet) == Some(scavenger) => Urgency::Scavenger,
@@ -252,7 +251,7 @@ impl TxInfo {
     }
 }
 
-/// In which order packets of several transports of a host leave.
+/// Order in which packets of several transports of a host leave, the first variant first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Urgency {
     /// It has no payload.
@@ -287,9 +286,10 @@ pub enum Event {
         /// Address and port of the sender.
         peer: SocketAddrV4,
     },
-    /// The peer has answered something that only who gets our packets can know of: the TCP
-    /// handshake is done, or a first pull or acknowledgment came to a sender (of a group: from any
-    /// receiver). Told once per flow. A reset is no such answer: who never asked sends it.
+    /// The peer has shown that it receives our packets, so that its address is not forged: the TCP
+    /// handshake is complete, or the first pull or acknowledgment has come to a sender (of a group:
+    /// from any receiver). Emitted once per flow. A reset does not count: it comes from a host that has
+    /// not asked for the flow.
     Heard {
         /// The flow.
         flow: FlowId,

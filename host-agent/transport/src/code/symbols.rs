@@ -1,5 +1,5 @@
-//! The symbols of one block in one buffer: source symbols where they belong in the block, coded
-//! symbols behind them.
+//! The symbols of one block in one buffer: source symbols at their places in the block, coded symbols
+//! after them.
 
 use super::bits::Bits;
 use super::erasure::{BlockShape, Code};
@@ -9,11 +9,11 @@ use crate::receiver_driven::{Buffers, is_zero, pieces};
 #[derive(Debug, Default)]
 pub struct Symbols {
     shape: BlockShape,
-    /// Symbols below are source symbols: K, or 0 where the code is not systematic.
+    /// ESIs below this number are those of source symbols: K, or 0 if the code is not systematic.
     sources: u16,
-    /// The symbols up to the last one with another byte than zero: those of most simulated objects
-    /// take nothing. As long as what has arrived requires, since a peer that announces large blocks
-    /// gets no memory for the announcement alone.
+    /// The symbols up to the last one that is not all zeros, so that most simulated objects take no
+    /// memory. It grows with the symbols that arrive: a peer that announces large blocks gets no memory
+    /// for the announcement alone.
     buffer: Vec<u8>,
     /// Bytes up to the last symbol, zeros or not, which are counted in [`Buffers::held`].
     held: usize,
@@ -45,7 +45,7 @@ impl Symbols {
         self.shape.source_symbols
     }
 
-    /// How many symbols have arrived.
+    /// Number of symbols that have arrived.
     pub fn count(&self) -> u32 {
         u32::from(self.sources_present) + self.repairs.len() as u32
     }

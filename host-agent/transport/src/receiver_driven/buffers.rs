@@ -1,4 +1,4 @@
-//! Buffers for the bytes of a stream, which go round: from here to a session, as
+//! Buffers for the bytes of a stream, which are recycled: they pass from here to a session, as
 //! [`Event::Delivered`](crate::Event::Delivered) to the application, and back.
 
 use crate::StreamBytes;
@@ -6,14 +6,14 @@ use crate::StreamBytes;
 /// Zeros that are delivered without having been written.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Whether all bytes are zero; one that is not is mostly among the first.
+/// Whether all bytes are zero. It stops at the first block with another byte, which usually is near the beginning.
 pub fn is_zero(bytes: &[u8]) -> bool {
     let (blocks, rest) = bytes.as_chunks::<128>();
     let any = |block: &[u8]| block.iter().fold(0, |any, byte| any | byte);
     blocks.iter().all(|block| any(block) == 0) && any(rest) == 0
 }
 
-/// The first `len` bytes of a stream that begins with `content` and goes on with zeros.
+/// The first `len` bytes of a stream that consists of `content` and zeros after it, in pieces.
 pub fn pieces(mut content: Vec<u8>, len: usize) -> impl Iterator<Item = StreamBytes> {
     content.truncate(len);
     let zeros = len - content.len();
@@ -24,14 +24,15 @@ pub fn pieces(mut content: Vec<u8>, len: usize) -> impl Iterator<Item = StreamBy
     content.into_iter().chain(zeros)
 }
 
-/// Free buffers kept. What comes back beyond them is given to the allocator.
+/// Most free buffers that are kept; others go back to the allocator.
 const MAX_FREE: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Buffers {
     free: Vec<Vec<u8>>,
-    /// How many buffers were taken and have not come back.
+    /// Buffers that were taken and have not come back.
     taken: usize,
+    /// Bytes in the reorder buffers of all sessions.
     held_bytes: u64,
 }
 
@@ -44,22 +45,22 @@ impl Buffers {
         buffer
     }
 
-    /// Adds to the bytes that are held until they are let go.
+    /// Counts bytes that a session holds until those before them have arrived.
     pub fn hold(&mut self, bytes: usize) {
         self.held_bytes += bytes as u64;
     }
 
-    /// Bytes that were held are delivered or given up.
+    /// Counts bytes that were held and are now delivered or given up.
     pub fn let_go(&mut self, bytes: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(bytes as u64);
     }
 
-    /// Bytes that all sessions of the host hold for order.
+    /// Bytes that all sessions of the host hold until those before them have arrived.
     pub fn held(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Takes back a buffer that nobody needs any more. As many are kept as were taken.
+    /// Takes back a buffer that nobody needs any more. One that was not taken from here is not kept.
     pub fn give(&mut self, buffer: Vec<u8>) {
         if self.taken > 0 && buffer.capacity() > 0 {
             self.taken -= 1;

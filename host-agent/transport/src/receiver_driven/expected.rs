@@ -1,4 +1,4 @@
-//! Many-to-one sessions of which nothing has arrived yet: who may send, and what became of them.
+//! Many-to-one sessions before their first packet: the expected senders, and why some of them will not send.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -78,12 +78,12 @@ impl<S: ReceiverDriven> SessionTable<S> {
         let Some(expected) = self.expected.get(&flow) else {
             return Err(ResetReason::UnknownSession);
         };
-        let is_of_it = header.flags.contains(EbbFlags::MULTI_SOURCE)
+        let matches = header.flags.contains(EbbFlags::MULTI_SOURCE)
             && header.flags.contains(EbbFlags::SYN)
             && header.destination_port == expected.local_port
             && usize::from(header.senders) == expected.senders.len()
             && usize::from(header.sender) == index;
-        if !is_of_it {
+        if !matches {
             return Err(ResetReason::UnknownSession);
         }
         let state = if self.is_impossible(header) {
@@ -170,7 +170,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
         }
     }
 
-    /// Nobody has sent anything for too long.
+    /// No sender has sent anything in time: the session fails.
     pub(super) fn expected_in_vain(&mut self, now: Instant, flow: FlowId) {
         let Some(expected) = self.expected.get(&flow) else {
             return;
@@ -207,7 +207,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             let key = (address, expected.session);
             let peer = SocketAddrV4::new(address, 0);
             self.receivers_by_key.remove(&key);
-            // Their ports are not known: late ones get the reason.
+            // The ports of senders are not known. Late packets of theirs are answered with the reason.
             let path = Path {
                 peer,
                 local_port: expected.local_port,

@@ -13,7 +13,7 @@ pub trait Section {
     fn session(&self) -> SessionParams;
 }
 
-/// Has a section hand over the parameters by their names.
+/// Implements [`Section`] for a struct whose fields have the names of those of [`SessionParams`].
 macro_rules! session_section {
     ($section:ty) => {
         impl $crate::receiver_driven::Section for $section {
@@ -46,7 +46,7 @@ pub struct SessionParams {
 }
 
 impl SessionParams {
-    /// How often and for how long a silent peer is asked.
+    /// Timeouts and limits of the retries with a silent peer.
     pub fn retry(&self) -> RetryParams {
         RetryParams {
             rto: Duration::from_nanos(self.rto_ns),
@@ -56,7 +56,7 @@ impl SessionParams {
         }
     }
 
-    /// How long an ended session still answers late packets.
+    /// Time for which an ended session still answers late packets.
     pub fn linger(&self) -> Duration {
         Duration::from_nanos(self.linger_ns)
     }

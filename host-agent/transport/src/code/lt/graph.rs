@@ -1,4 +1,5 @@
-//! Which source symbols a symbol is the XOR of (`docs/wire-format.md`, "LT symbols").
+//! The graph of an LT code: each symbol is the XOR of its neighbours, which are source symbols (`docs/wire-format.md`,
+//! "LT symbols").
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -13,7 +14,7 @@ pub struct Graph {
     block: u32,
     source_symbols: u16,
     degrees: Degrees,
-    /// The neighbours drawn so far, of the one symbol at hand.
+    /// Neighbours drawn so far for the present symbol; memory that all symbols use in turn.
     drawn: RefCell<Bits>,
 }
 
@@ -34,7 +35,7 @@ impl Graph {
         let degree = self.degrees.select(random(0)) as u16;
         let mut drawn = self.drawn.borrow_mut();
         drawn.reset(self.source_symbols.into());
-        // Floyd's way to draw without repetition (Bentley and Floyd, CACM 30(9), 1987).
+        // Floyd's algorithm for sampling without replacement (Bentley and Floyd, CACM 30(9), 1987).
         for (index, last) in (1..).zip(self.source_symbols - degree..self.source_symbols) {
             let any = ((u64::from(random(index)) * (u64::from(last) + 1)) >> 32) as u16;
             let next = if drawn.insert(any.into()) { any } else { last };
@@ -57,7 +58,7 @@ impl Graph {
     }
 }
 
-/// Sets of source symbols, one after another.
+/// Neighbours of several symbols, a row for each: rows of the code's matrix, in sparse form.
 #[derive(Debug)]
 pub struct Rows {
     starts: Vec<usize>,

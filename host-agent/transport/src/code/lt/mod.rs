@@ -1,5 +1,5 @@
-//! LT codes (Luby, FOCS 2002): every symbol is the XOR of some source symbols, its neighbours. How
-//! many, and which, follows from its number, so that any symbols of any senders can be mixed.
+//! LT codes (Luby, FOCS 2002): every symbol is the XOR of some source symbols, its neighbours. Its
+//! number determines them, so that any symbols of any senders can be mixed.
 
 mod elimination;
 mod graph;
@@ -13,11 +13,11 @@ use elimination::xor;
 use graph::Graph;
 
 /// LT symbols of a robust soliton distribution. The number of a symbol has that of its sender in the
-/// bits from [`SENDER_SHIFT`] on: senders make different symbols without asking each other.
+/// bits from [`SENDER_SHIFT`] on, so that senders make different symbols without coordination.
 #[derive(Debug)]
 pub enum Lt {}
 
-/// Bits of a symbol's number that are its own; those above are of its sender.
+/// Bits of a symbol's number that count the symbols of a sender; those above are the sender's number.
 pub const SENDER_SHIFT: u32 = 24;
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl Code for Lt {
         true
     }
 
-    /// Peels, and where that ends inactivates a source symbol and goes on (as RFC 6330, section
-    /// 5.4.2): what is left is solved by elimination.
+    /// Decodes by peeling. Where that gets stuck, a source symbol is inactivated and peeling continues
+    /// (as in RFC 6330, section 5.4.2); the inactive symbols are solved by elimination.
     fn decode<'a>(
         shape: BlockShape,
         symbols: impl Iterator<Item = (u32, &'a [u8])>,

@@ -1,14 +1,14 @@
-//! From packets in any order to the stream.
+//! Reassembly of the stream from packets in any order.
 
 use std::collections::VecDeque;
 
 use crate::StreamBytes;
 use crate::receiver_driven::{Buffers, StreamShape, is_zero, pieces};
 
-/// Packets of a chunk. Chunks are what is allocated and what is delivered.
+/// Packets of a chunk, which is the unit of allocation and of delivery.
 pub const CHUNK_PACKETS: u32 = u32::BITS;
 
-/// Packets in a row. Of content that is all zeros, as most simulated objects are, it keeps nothing.
+/// Consecutive packets. Zeros at the end are not stored, so that most simulated objects take no memory.
 struct Chunk {
     /// Its content up to the last packet with another byte than zero. All further bytes that are
     /// there are zeros.
@@ -47,7 +47,7 @@ impl Chunk {
     }
 }
 
-/// A ring of chunks, those in which something has arrived.
+/// A ring of chunks, which begins with the one that is delivered next.
 pub struct Reassembly {
     shape: StreamShape,
     packets: u32,
@@ -58,7 +58,7 @@ pub struct Reassembly {
 }
 
 impl Reassembly {
-    /// `packets`: of an object of this shape.
+    /// `packets`: number of packets of the object.
     pub fn new(shape: StreamShape, packets: u32) -> Self {
         Reassembly {
             shape,
@@ -86,9 +86,9 @@ impl Reassembly {
         have & 1 << (ahead % CHUNK_PACKETS) != 0
     }
 
-    /// Keeps a packet of which nothing is there yet. False: no room. There always is for the chunk
-    /// that is delivered next; for others, `ahead_packets` before it, if the host's sessions hold
-    /// less than `total_bytes` together.
+    /// Stores a packet that has not arrived before. False: there is no room. The chunk that is
+    /// delivered next always has room. Packets of others have it if they are less than `ahead_packets`
+    /// ahead, and the sessions of the host together hold at most `total_bytes`.
     pub fn store(
         &mut self,
         number: u32,

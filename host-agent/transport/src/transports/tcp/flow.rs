@@ -20,7 +20,7 @@ pub(super) enum Ending {
     Reported,
 }
 
-/// `K` is the state of a connection that stays open.
+/// A connection and its state as a flow. `K`: state of a persistent connection.
 pub(super) struct Flow<K> {
     pub(super) id: FlowId,
     pub(super) role: Role,
@@ -42,13 +42,13 @@ pub(super) struct Flow<K> {
     pub(super) dscp: u8,
     /// The application takes no more bytes: they stay in the receive buffer, and the window shuts.
     pub(super) paused: bool,
-    /// At a receiver: its FIN, which confirms the object, waits for the application.
+    /// Receiver: its FIN, which confirms the object, waits for the application.
     pub(super) holds: bool,
     /// A handshake that the peer began and has not ended.
     pub(super) is_half_open: bool,
-    /// The peer is known to get our packets.
+    /// The peer has shown that it receives our packets: the handshake is complete.
     heard: bool,
-    /// Objects that follow each other, if the connection stays open. None: it carries one object.
+    /// State of a persistent connection. None: the connection carries one object.
     pub(super) persistent: Option<Box<K>>,
 }
 
@@ -100,7 +100,7 @@ impl<K> Flow<K> {
         (self.ending != Ending::Reported).then_some(progress)
     }
 
-    /// Hands on what has arrived in order.
+    /// Passes on bytes that have arrived in order.
     fn deliver(&mut self, id: FlowId, buffers: &mut BufferPool, events: &mut VecDeque<Event>) {
         if self.paused || self.connection.unread_bytes() == 0 {
             return;
@@ -191,7 +191,7 @@ impl<K> Flow<K> {
         record
     }
 
-    /// The record of what the connection carries, without times.
+    /// The record of the connection, without times.
     pub(super) fn record_of(
         &self,
         role: Role,

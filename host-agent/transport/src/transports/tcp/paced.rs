@@ -10,7 +10,7 @@ use crate::transport::{FlowId, PacketKind, TxInfo};
 /// Offset of the byte with DSCP and ECN in an IPv4 header.
 const DSCP_AT: usize = 1;
 
-/// The pacer of a host, if it has one. A packet in it has the name of its connection.
+/// The pacer of a host, if it has one. Its packets are stored with the flow id of their connection.
 pub(super) struct Paced {
     pacer: Option<Pacer<FlowId, (FlowId, Vec<u8>)>>,
 }
@@ -20,7 +20,7 @@ impl Paced {
         Paced { pacer }
     }
 
-    /// Counters of the pacer; none: there is none.
+    /// Counters of the pacer. None: there is no pacer.
     pub(super) fn counters(&self) -> Option<PacerCounters> {
         self.pacer.as_ref().map(Pacer::counters)
     }
@@ -54,8 +54,8 @@ impl Paced {
         }
     }
 
-    /// The packet that the pacer lets go next. One of a class that is not wanted stays, and with it
-    /// what is behind it: the pacer is one FIFO.
+    /// The next packet that the pacer releases. One of a class that is not wanted stays, and so do those
+    /// behind it: the pacer is one FIFO.
     pub(super) fn poll(
         &mut self,
         now: Instant,

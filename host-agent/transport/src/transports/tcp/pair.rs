@@ -44,13 +44,13 @@ pub(crate) struct Pair {
     pub(crate) fate: FateOf,
     /// Segments as they left, with the host that sent them.
     pub(crate) log: Vec<(Instant, usize, Segment<'static>)>,
-    /// Ends of what each host sends.
+    /// Records of the objects that each host has sent.
     pub(crate) ended: BTreeMap<(usize, FlowId), FlowRecord>,
     pub(crate) got: BTreeMap<(usize, FlowId), Got>,
     pub(crate) heard: Vec<(usize, FlowId)>,
-    /// Whether hosts confirm what they got at once.
+    /// Whether hosts confirm received objects at once.
     pub(crate) confirms: bool,
-    /// Hosts that have lost power: they hear and say nothing.
+    /// Hosts that have lost power: they receive and send nothing.
     pub(crate) dead: [bool; 2],
 }
 
@@ -117,7 +117,7 @@ impl Pair {
         self.settle(host);
     }
 
-    /// Hands a packet to a host out of the blue.
+    /// Hands a host a packet that the other one has not sent.
     pub(crate) fn inject(&mut self, host: usize, packet: &[u8]) {
         self.hosts[host].handle_packet(self.now, packet);
         self.settle(host);
@@ -217,7 +217,7 @@ impl Pair {
         panic!("no end at {:?}", self.now);
     }
 
-    /// How an object that a host sent ended. None: it has not.
+    /// Result of an object that a host sent. None: it has not ended.
     pub(crate) fn status(&self, host: usize, flow: FlowId) -> Option<&Status> {
         self.ended.get(&(host, flow)).map(|record| &record.status)
     }

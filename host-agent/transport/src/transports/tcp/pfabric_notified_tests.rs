@@ -20,7 +20,7 @@ fn suite() -> Suite {
 /// A network that tells of a drop after 15 us; the timer expires after 250.
 fn network() -> Network {
     let mut net = Network::new(algorithm_of(&suite()), params_of(&suite()));
-    net.tells_after = Some(Duration::from_micros(15));
+    net.notification_delay = Some(Duration::from_micros(15));
     net
 }
 
@@ -129,7 +129,7 @@ fn control_packets_go_again_at_once() {
 /// long as the timeout.
 fn incast(tells: bool) -> Network {
     let mut net = network();
-    net.tells_after = tells.then_some(Duration::from_micros(40));
+    net.notification_delay = tells.then_some(Duration::from_micros(40));
     net.forward.capacity_bytes = 15_000;
     for _ in 0..8 {
         net.transfer(60_000);
@@ -158,7 +158,7 @@ fn an_incast_that_is_told_of_has_fewer_timeouts() {
 #[test]
 fn claims_about_every_packet_cost_one_probe_per_round_trip_and_no_more_segments() {
     let mut net = network();
-    net.tells_after = None;
+    net.notification_delay = None;
     net.transfer(200_000);
     for us in (0..4_000).step_by(13) {
         let now = Instant::from_micros(us);
@@ -200,7 +200,7 @@ fn claims_do_not_keep_a_connection_to_nobody() {
     };
     let mut net = Network::new(algorithm_of(&suite()), params);
     net.forward.fate = Box::new(|n, _| if n < 20 { Fate::Pass } else { Fate::Drop });
-    net.tells_after = Some(Duration::from_micros(5));
+    net.notification_delay = Some(Duration::from_micros(5));
     net.transfer(400_000);
     // 4 timeouts, and before each some notifications that put it off by as much.
     net.run_until(Instant::from_micros(100_000));
@@ -215,7 +215,7 @@ fn nothing_but_the_timer_is_heard_unless_it_is_asked_for() {
         algorithm_of(&Suite::default()),
         params_of(&Suite::default()),
     );
-    net.tells_after = Some(Duration::from_micros(15));
+    net.notification_delay = Some(Duration::from_micros(15));
     net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 5));
     net.transfer(40 * MSS);
     net.run_and_check();

@@ -12,7 +12,7 @@ use crate::selector::Selector;
 /// has no options in packets of ours.
 const QUOTED_PORT_AT: u8 = 8 + Ipv4Header::BYTES as u8;
 
-/// Messages of switches whose queue is slow.
+/// Source Quench messages as feedback of the network.
 #[derive(Debug)]
 pub(crate) struct SourceQuenches;
 

@@ -34,7 +34,7 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
-    /// This fate if the condition holds, else none.
+    /// This fate if the condition holds, else [`Pass`](Fate::Pass).
     pub(crate) fn when(self, holds: bool) -> Fate {
         if holds { self } else { Fate::Pass }
     }
@@ -48,7 +48,8 @@ pub(crate) struct Link {
     pub(crate) rate: BitRate,
     pub(crate) delay: Duration,
     pub(crate) capacity_bytes: u64,
-    /// Whether a segment with payload leaves with the longest queue that it has found on its way, in packets.
+    /// Whether the link writes its queue length, in packets, into segments with payload (IPv4 identification) if it is
+    /// above the value that they have.
     pub(crate) writes_depth: bool,
     /// CE on ECT segments that find more than this in the queue (DCTCP's K).
     pub(crate) mark_above_bytes: u64,
@@ -62,7 +63,7 @@ pub(crate) struct Link {
     arrivals: BTreeMap<(Instant, u64), (usize, Segment<'static>)>,
     arrival_count: u64,
     pub(crate) drops: u64,
-    /// Drops since somebody looked: of which pair, and the notification for its sender.
+    /// Drops since the last [`note_drops`](Network::note_drops): number of the pair, and notification for its sender.
     dropped: Vec<(usize, DropNotification)>,
     pub(crate) marks: u64,
     /// Queue length that each segment found, with the time.
@@ -163,7 +164,7 @@ pub(crate) struct Pair {
     pub(crate) left: Connection,
     pub(crate) right: Option<Connection>,
     pub(crate) received: Vec<u8>,
-    /// Bytes received in total, read or not.
+    /// Whether the application of the receiver reads as data arrives. Otherwise it reads at the end of the stream.
     pub(crate) read: bool,
     started: bool,
     pub(crate) start_at: Instant,
@@ -189,8 +190,8 @@ pub(crate) struct Network {
     /// Segments sent by the left of pair 0, in order.
     pub(crate) sent: Vec<(Instant, Segment<'static>)>,
     /// Time from a drop to the notification of its sender. None: there is none.
-    pub(crate) tells_after: Option<Duration>,
-    /// By time and number: whether the left is notified, of which pair, and of what.
+    pub(crate) notification_delay: Option<Duration>,
+    /// Notifications by time and number: whether the left is notified, the pair, and the dropped packet.
     notices: BTreeMap<(Instant, u64), (bool, usize, DropNotification)>,
     notice_count: u64,
 }
@@ -229,17 +230,17 @@ impl Network {
             telemetry: Vec::new(),
             sent_end: 0,
             sent: Vec::new(),
-            tells_after: None,
+            notification_delay: None,
             notices: BTreeMap::new(),
             notice_count: 0,
         }
     }
 
-    /// Makes notices of what was dropped.
+    /// Schedules a notification for each segment dropped since the last call.
     fn note_drops(&mut self) {
         for (left, link) in [(true, &mut self.forward), (false, &mut self.backward)] {
             for (pair, dropped) in std::mem::take(&mut link.dropped) {
-                if let Some(delay) = self.tells_after {
+                if let Some(delay) = self.notification_delay {
                     let key = (self.now + delay, self.notice_count);
                     self.notices.insert(key, (left, pair, dropped));
                     self.notice_count += 1;
@@ -248,7 +249,7 @@ impl Network {
         }
     }
 
-    /// Hands out the notices whose time has come.
+    /// Delivers the notifications that are due.
     fn deliver_notices(&mut self) {
         while let Some(first) = self.notices.first_entry()
             && first.key().0 <= self.now

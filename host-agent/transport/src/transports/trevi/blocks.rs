@@ -1,15 +1,15 @@
-//! How an object is cut into blocks of about equal size: a small one at the end would cost the code
-//! more than all others.
+//! Division of an object into blocks of about equal size: a small one at the end would have a larger
+//! overhead than all others.
 
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use crate::code::BlockShape;
 use crate::receiver_driven::StreamShape;
 
-/// Blocks that are received, decoded or wait for an earlier one at a time.
+/// Most blocks at a time that are received or decoded, or wait for an earlier one.
 pub const MAX_OPEN: u32 = 4;
 
-/// Symbols of a block with a share of them more.
+/// Number of the source symbols of a block and `overhead`, a share of them, rounded up.
 pub fn with_overhead(shape: BlockShape, overhead: f64) -> u32 {
     (f64::from(shape.source_symbols) * (1.0 + overhead)).ceil() as u32
 }
@@ -43,7 +43,7 @@ impl Blocks {
         }
     }
 
-    /// Where `block` begins in the object; its end, for the number of blocks.
+    /// Offset of `block` in the object; for the number of blocks, the length of the object.
     pub fn offset(&self, block: u32) -> u64 {
         let bytes = self.first_packet(block) * u64::from(self.shape.symbol_bytes);
         bytes.min(self.shape.object_bytes)
@@ -66,7 +66,7 @@ impl Blocks {
         blocks as u32
     }
 
-    /// Request of a receiver that wants nothing; with FIN: nothing ever again.
+    /// Message of a receiver that needs no symbols; with FIN: none ever again.
     pub fn stop(&self, flags: EbbFlags) -> EbbHeader {
         EbbHeader {
             flags,

@@ -124,7 +124,7 @@ fn claims_do_not_keep_a_connection_to_nobody() {
             n if n < dead_from => Fate::Pass,
             _ => Fate::Drop,
         });
-        net.tells_after = Some(Duration::from_micros(5));
+        net.notification_delay = Some(Duration::from_micros(5));
         net.transfer(100_000);
         // 4 timeouts, and before each at most 4 notifications that put it off by as much.
         net.run_until(Instant::from_micros(1_000_000));

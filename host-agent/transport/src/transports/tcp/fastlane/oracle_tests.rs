@@ -246,9 +246,14 @@ fn what_is_dropped_before_the_handshake_is_over_goes_again() {
 }
 
 /// Senders that begin at the same time, each with this many bytes, over a queue of this many.
-fn incast(how: Algorithm, tells_after: Option<Duration>, objects: &[u64], queue: u64) -> Network {
+fn incast(
+    how: Algorithm,
+    notification_delay: Option<Duration>,
+    objects: &[u64],
+    queue: u64,
+) -> Network {
     let mut net = Network::new(how, params());
-    net.tells_after = tells_after;
+    net.notification_delay = notification_delay;
     net.forward.capacity_bytes = queue;
     for &bytes in objects {
         net.transfer(bytes);
@@ -323,7 +328,7 @@ proptest! {
         };
         let params = TcpParams { initial_window_packets: window, ..params() };
         let mut net = Network::new(how.algorithm(), params);
-        net.tells_after = Some(Duration::from_micros(tells_us));
+        net.notification_delay = Some(Duration::from_micros(tells_us));
         net.forward.capacity_bytes = queue;
         net.backward.capacity_bytes = queue_of_acks;
         for bytes in objects {

@@ -1,15 +1,15 @@
-//! Probes before anything goes out again, and how much may then: the thesis' rule for pFabric's senders
-//! (section 6.5.4; `docs/pfabric.md`).
+//! Probing before retransmissions, and the limit of the retransmissions after it: the rule of the thesis for
+//! senders of pFabric (section 6.5.4; `docs/pfabric.md`).
 
 use ebb_units::{Duration, Instant};
 
-/// Whether packets get through again, of one sender.
+/// State of one sender's probing, which finds out whether packets get through again.
 #[derive(Debug, Default)]
 pub(super) struct Probing {
     /// Retransmissions that may be under way: one after a drop, and one more for each that arrives, as
     /// in slow start.
     bound: u64,
-    /// Something was dropped since the last probe was answered, and none is under way.
+    /// A probe is to be sent: a packet was dropped since the last one was answered, and none is under way.
     wanted: bool,
     /// The byte of the probe that is under way.
     under_way: Option<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Probing {
 }
 
 impl Probing {
-    /// The network dropped something.
+    /// The network dropped a packet.
     pub(super) fn on_drop(&mut self) {
         self.bound = 1;
         self.wanted = self.under_way.is_none();
@@ -33,7 +33,7 @@ impl Probing {
         is_probe
     }
 
-    /// So many of those that went out again have arrived.
+    /// This many retransmissions have arrived.
     pub(super) fn on_arrived(&mut self, packets: u64) {
         self.bound = self.bound.saturating_add(packets);
     }
@@ -51,7 +51,7 @@ impl Probing {
         self.sent_at = Some(now);
     }
 
-    /// Nothing is left that was dropped, or what is left is the timer's.
+    /// No dropped packet is left, or the rest is left to the retransmission timer.
     pub(super) fn end(&mut self) {
         self.wanted = false;
         self.under_way = None;
@@ -65,7 +65,7 @@ impl Probing {
         }
     }
 
-    /// When the next probe may go out, at most one per round trip. None: there is to be none.
+    /// Time at which the next probe may leave, at most one per round trip. None: none is to be sent.
     pub(super) fn due(&self, round_trip: Duration) -> Option<Instant> {
         let sent_at = self.sent_at.filter(|_| self.wanted);
         let due = sent_at.map(|sent_at| sent_at + round_trip);

@@ -29,7 +29,7 @@ fn algorithm(scatter: bool) -> Algorithm {
 /// A network that tells of a drop after 15 us.
 fn network(scatter: bool) -> Network {
     let mut net = Network::new(algorithm(scatter), params());
-    net.tells_after = Some(Duration::from_micros(15));
+    net.notification_delay = Some(Duration::from_micros(15));
     net
 }
 
@@ -107,7 +107,7 @@ fn a_dropped_packet_goes_again_a_round_trip_later_and_the_window_halves() {
 /// Eight senders begin at the same time, over a queue that holds 30 packets.
 fn incast(algorithm: Algorithm, tells: bool) -> Network {
     let mut net = Network::new(algorithm, params());
-    net.tells_after = tells.then_some(Duration::from_micros(40));
+    net.notification_delay = tells.then_some(Duration::from_micros(40));
     net.forward.capacity_bytes = 45_000;
     for _ in 0..8 {
         net.transfer(100_000);
@@ -163,7 +163,7 @@ fn notifications_that_are_lost_leave_it_to_the_timer() {
     for scatter in [true, false] {
         for seed in 0..8 {
             let mut net = network(scatter);
-            net.tells_after = None;
+            net.notification_delay = None;
             net.forward.fate = disorder(seed, 0.03, 0.1);
             net.backward.fate = disorder(seed + 100, 0.03, 0.1);
             net.transfer(100_000);
@@ -177,7 +177,7 @@ fn notifications_that_are_lost_leave_it_to_the_timer() {
 #[test]
 fn under_flow_hashing_duplicate_acks_find_what_was_not_told() {
     let mut net = network(false);
-    net.tells_after = None;
+    net.notification_delay = None;
     net.forward.fate = Box::new(|n, _| Fate::Drop.when(n == 40));
     net.transfer(500_000);
     net.run_and_check();
@@ -220,7 +220,7 @@ fn the_window_grows_by_what_has_arrived_out_of_order() {
 #[test]
 fn every_ack_says_how_much_is_out_of_order() {
     let mut net = network(true);
-    net.tells_after = None;
+    net.notification_delay = None;
     net.forward.fate = Box::new(|n, _| match n {
         2 => Fate::Late(Duration::from_millis(2)),
         _ => Fate::Pass,

@@ -3,7 +3,7 @@
 
 /// Bytes of a frame without its body.
 pub(super) const FRAME_BYTES: usize = 16;
-/// More of the reason of a refusal is cut off.
+/// Longest reason of a refusal, in bytes; the rest is cut off.
 pub(super) const MAX_REASON_BYTES: usize = 512;
 
 const OBJECT: u8 = 1;
@@ -17,7 +17,7 @@ pub(super) enum Frame {
     Object { number: u32, port: u16, bytes: u64 },
     /// The object of this number, which came the other way, has been taken.
     Taken { number: u32 },
-    /// It has not; a text of this length follows that says why.
+    /// It has not been taken; the reason follows, a text of this length.
     Refused { number: u32, bytes: u16 },
 }
 
@@ -40,7 +40,7 @@ impl Frame {
         out
     }
 
-    /// In words what is wrong with it.
+    /// Parses a frame. The error describes an invalid one.
     pub(super) fn parse(bytes: &[u8; FRAME_BYTES]) -> Result<Frame, String> {
         let &[
             kind,
@@ -81,7 +81,7 @@ impl Frame {
     }
 }
 
-/// The reason as it is sent: whole characters, not too many of them.
+/// The part of a reason that is sent: at most [`MAX_REASON_BYTES`], cut between characters.
 pub(super) fn cut_reason(reason: &str) -> &[u8] {
     let mut end = reason.len().min(MAX_REASON_BYTES);
     while !reason.is_char_boundary(end) {
