@@ -1,11 +1,11 @@
-//! When the jobs of one part of a workload arrive, and whose they are.
+//! Arrival times of the jobs of one part of a workload, and the hosts that start them.
 
 use crate::draws::Draws;
 use crate::error::Error;
 use crate::patterns::{JobPattern, check_count};
 use crate::spec::{Arrivals, Traffic};
 
-/// The largest load, as a fraction of the links: of more, a fraction in percent is likelier than a wish.
+/// Greatest load, as a fraction of the rate of the links. A greater one is probably in percent by mistake.
 const MAX_LOAD: f64 = 10.0;
 
 /// Who starts a job at an arrival.
@@ -63,36 +63,8 @@ impl ArrivalTimes {
                 rate_per_host_hz,
                 load,
             } => {
-                let rate_hz = match (rate_hz, rate_per_host_hz, load) {
-                    (Some(rate), None, None) => rate,
-                    (None, Some(rate), None) => rate * pattern.starters() as f64,
-                    (None, None, Some(load)) if load > MAX_LOAD => {
-                        return Err(Error::at(
-                            place,
-                            format!(
-                                "load is {load}, expected at most {MAX_LOAD}: it is a fraction, \
-                                 0.4 of 40 %"
-                            ),
-                        ));
-                    }
-                    (None, None, Some(load)) => {
-                        let (sizes, links) = pattern.loaded_links();
-                        let bits_per_job = 8.0 * sizes * traffic.size.mean_bytes();
-                        load * link_rate_bps * links as f64 / bits_per_job
-                    }
-                    _ => {
-                        return Err(Error::at(
-                            place,
-                            "give exactly one of rate_hz, rate_per_host_hz and load",
-                        ));
-                    }
-                };
-                if !(rate_hz > 0.0 && rate_hz.is_finite()) {
-                    return Err(Error::at(
-                        place,
-                        format!("{rate_hz} jobs per second, expected above 0"),
-                    ));
-                }
+                let given = (rate_hz, rate_per_host_hz, load);
+                let rate_hz = poisson_rate_hz(given, traffic, pattern, &place, link_rate_bps)?;
                 let clock = Clock::Poisson {
                     draws: Box::new(Draws::new(seed, &traffic.name, "arrivals")),
                     mean_gap_ns: 1e9 / rate_hz,
@@ -147,7 +119,7 @@ impl ArrivalTimes {
         })
     }
 
-    /// How many jobs come with one arrival.
+    /// Number of jobs of one arrival.
     pub fn jobs_at_once(&self) -> f64 {
         match self.clock {
             Clock::Poisson { .. } => 1.0,
@@ -156,7 +128,7 @@ impl ArrivalTimes {
         }
     }
 
-    /// About how many jobs come in all.
+    /// Approximate number of jobs in all.
     pub fn expected_jobs(&self) -> f64 {
         let span_ns = self.stop_ns.saturating_sub(self.start_ns) as f64;
         let until_the_end = match self.clock {
@@ -194,4 +166,44 @@ impl ArrivalTimes {
         }
         Some((at_ns, starters))
     }
+}
+
+/// Jobs per second of a Poisson process. `given`: the parameters `rate_hz`, `rate_per_host_hz` and `load`.
+fn poisson_rate_hz(
+    given: (Option<f64>, Option<f64>, Option<f64>),
+    traffic: &Traffic,
+    pattern: &dyn JobPattern,
+    place: &str,
+    link_rate_bps: f64,
+) -> Result<f64, Error> {
+    let rate_hz = match given {
+        (Some(rate), None, None) => rate,
+        (None, Some(rate), None) => rate * pattern.starters() as f64,
+        (None, None, Some(load)) if load > MAX_LOAD => {
+            return Err(Error::at(
+                place,
+                format!(
+                    "load is {load}, expected at most {MAX_LOAD}: it is a fraction, 0.4 of 40 %"
+                ),
+            ));
+        }
+        (None, None, Some(load)) => {
+            let (sizes, links) = pattern.loaded_links();
+            let bits_per_job = 8.0 * sizes * traffic.size.mean_bytes();
+            load * link_rate_bps * links as f64 / bits_per_job
+        }
+        _ => {
+            return Err(Error::at(
+                place,
+                "give exactly one of rate_hz, rate_per_host_hz and load",
+            ));
+        }
+    };
+    if !(rate_hz > 0.0 && rate_hz.is_finite()) {
+        return Err(Error::at(
+            place,
+            format!("{rate_hz} jobs per second, expected above 0"),
+        ));
+    }
+    Ok(rate_hz)
 }

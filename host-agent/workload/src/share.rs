@@ -18,7 +18,7 @@ use crate::transfer::{After, Kind, Moment, Transfer};
 /// Something to be done now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Prepare a send; its packets leave at this time.
+    /// Prepare a send.
     Send {
         /// The transfer.
         transfer: Arc<Transfer>,
@@ -90,7 +90,7 @@ pub struct OpenFields<'a> {
 }
 
 impl Open {
-    /// Why it has not ended at the end of a run.
+    /// Reason why it has not ended at the end of a run.
     pub fn unfinished(&self) -> String {
         let why = match (self.part, self.transfer.after) {
             (Part::Start, Some(after)) if self.offered_at_ns.is_none() => {
@@ -104,7 +104,7 @@ impl Open {
         format!("unfinished at the end of the run: {why}")
     }
 
-    /// Why it never began, if what it waits for failed.
+    /// Reason why it never began, if the transfer that it waits for failed.
     pub fn not_started(&self) -> String {
         match self.transfer.after {
             Some(After { transfer, .. }) => {
@@ -143,20 +143,22 @@ pub struct Share {
     /// The time that the schedule calls 0.
     epoch_ns: u64,
     open: BTreeMap<u64, Open>,
-    /// How many of those this host starts.
+    /// Number of the open transfers that this host starts.
     to_end: usize,
-    /// Transfers that wait for another one, by that one: ours, and those to us that wait for its end.
+    /// Ids of transfers that wait for another one, by the id of that: those that this host starts, and those to this
+    /// host that wait for its end.
     waiting: BTreeMap<u64, Vec<u64>>,
-    /// Those to us that are not to come, because what they wait for failed here. They come all the same if the other
-    /// end of that does not know.
+    /// Transfers of other hosts that are not expected any more, because one that they wait for failed here. They come
+    /// all the same if it did not fail at its other end.
     given_up: BTreeMap<u64, Open>,
+    /// Fetches to start, by time and id.
     fetches: BTreeSet<(u64, u64)>,
     actions: VecDeque<Action>,
-    /// When the work on queries that have arrived will be done.
+    /// Time at which the work on all queries that have arrived will be done.
     free_at_ns: u64,
-    /// Those that will never start because what they wait for failed, since they were last taken.
+    /// Transfers that will never start because one that they wait for failed, since they were last taken.
     not_started: Vec<Open>,
-    /// The last start or end.
+    /// Time of the last start or end.
     last_ns: u64,
 }
 
@@ -178,8 +180,8 @@ impl Share {
         }
     }
 
-    /// Tells it of a transfer; one that does not concern this host is forgotten. Before its start, and
-    /// before the end of what it waits for: schedules have both at the same time or in this order.
+    /// Adds a transfer; one that does not concern this host is ignored. To be called before its start, and before the
+    /// end of the transfer that it waits for. Schedules list that one no later than this one.
     pub fn add(&mut self, transfer: Arc<Transfer>) {
         let is_fetch = matches!(transfer.kind, Kind::FetchOneToOne | Kind::FetchManyToOne);
         let part = if transfer.initiator() == self.me {
@@ -234,12 +236,12 @@ impl Share {
         })
     }
 
-    /// When [`poll_action`](Self::poll_action) has something that it has not now.
+    /// Time at which [`poll_action`](Self::poll_action) has an action again. `None`: no fetch is planned.
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.fetches.first().map(|&(at_ns, _)| at_ns)
     }
 
-    /// The end of everything that was added.
+    /// Whether all transfers that were added have ended.
     pub fn is_done(&self) -> bool {
         self.open.is_empty() && self.actions.is_empty()
     }
@@ -259,12 +261,12 @@ impl Share {
         std::mem::take(&mut self.not_started)
     }
 
-    /// When the last transfer began or ended, or is to.
+    /// Time of the last start or end of a transfer, or of the last planned start.
     pub fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// A transfer that has not ended, or that comes though it was given up.
+    /// A transfer that has not ended, or that was given up and may come all the same.
     pub fn open(&self, id: u64) -> Option<&Open> {
         self.open.get(&id).or_else(|| self.given_up.get(&id))
     }
@@ -301,7 +303,7 @@ impl Share {
         Some(open)
     }
 
-    /// Takes off a transfer that waits for another one, as if it had not been added. Nothing may wait for it.
+    /// Removes a transfer that waits for another one, as if it had not been added. No other may wait for it.
     pub fn take_off(&mut self, id: u64) {
         if let Some(open) = self.open.remove(&id) {
             self.to_end -= usize::from(open.part == Part::Start);
@@ -318,7 +320,7 @@ impl Share {
         }
     }
 
-    /// A transfer has ended here, or is not to come, whatever became of what it waited for.
+    /// Removes an ended transfer from those that wait: it may end before the one that it waits for.
     fn forget_waiting(&mut self, ended: &Open) {
         if let Some(After {
             transfer: cause, ..
@@ -349,7 +351,7 @@ impl Share {
         }
     }
 
-    /// Starts what waits for this moment.
+    /// Starts the transfers that wait for this moment of transfer `cause`.
     fn moment(&mut self, now_ns: u64, cause: u64, moment: Moment) {
         let Some(mut ids) = self.waiting.remove(&cause) else {
             return;
@@ -395,7 +397,7 @@ impl Share {
     }
 }
 
-/// Whether a transfer of another host is to come only once another one has ended well.
+/// Whether a transfer to this host comes only if the one that it waits for ends well.
 fn waits_for_end(part: Part, after: After) -> bool {
     part == Part::Receive && after.moment == Moment::Finished
 }

@@ -1,4 +1,4 @@
-//! How many bytes a transfer has.
+//! Sizes of transfers.
 
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ pub enum Interpolation {
 }
 
 impl SizeDistribution {
-    /// Replaces names of files by what is in them.
+    /// Replaces names of files by the points in them.
     pub(crate) fn load(
         &mut self,
         place: &str,
@@ -206,7 +206,7 @@ impl SizeDistribution {
             } => {
                 let (mean, minimum) = (mean_bytes as f64, min_bytes as f64);
                 let scale = mean - minimum;
-                // The integral of P(X > x) from the cap on is missing.
+                // The mean is the integral of P(X > x), of which the cap removes the part above it.
                 let missing = |cap: u64| scale * libm::exp((minimum - cap as f64) / scale);
                 mean - cap_bytes.map_or(0.0, missing)
             }
@@ -218,7 +218,7 @@ impl SizeDistribution {
                 let mean = mean_bytes as f64;
                 match cap_bytes {
                     None => mean,
-                    // The integral of P(X > x) from the cap on is missing.
+                    // As above.
                     Some(cap) => {
                         let minimum = pareto_minimum(shape, mean_bytes);
                         let cap = cap as f64;
@@ -244,7 +244,7 @@ impl SizeDistribution {
         }
     }
 
-    /// One size.
+    /// Draws a size, in bytes.
     pub fn draw_bytes(&self, draws: &mut Draws) -> u64 {
         let value = match self {
             Self::Fixed { bytes } => return *bytes,
@@ -349,10 +349,10 @@ fn check_points(points: &[(u64, f64)]) -> Result<(), String> {
     Ok(())
 }
 
-/// The size that a share `unit` of the flows does not exceed. What is below the first point has its
-/// size.
+/// The size that a share `unit` of the flows does not exceed, 0 <= `unit` < 1. Shares below that of the first
+/// point give its size.
 fn quantile(points: &[(u64, f64)], interpolation: Interpolation, unit: f64) -> f64 {
-    // The first point whose share is above; the last one's is 1, and unit is below 1.
+    // The first point with a greater share. There is one: the share of the last is 1.
     let index = points
         .partition_point(|point| point.1 <= unit)
         .min(points.len() - 1);

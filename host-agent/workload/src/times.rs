@@ -1,4 +1,4 @@
-//! Times that are drawn: how long a server works on a query.
+//! Distributions of times, such as that of a server's work on a query.
 
 use serde::{Deserialize, Serialize};
 
