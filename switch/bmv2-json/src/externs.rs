@@ -64,7 +64,7 @@ pub struct CounterArray {
     /// Place in the P4 source. None: the compiler did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// Number of cells; none for direct counters, of which each entry has one.
+    /// Number of cells. None: the counter is direct, and each entry has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// Whether there is one per entry of a table.
@@ -109,7 +109,7 @@ pub struct FilterArray {
     pub source_info: Option<SourceInfo>,
     /// Number of cells.
     pub size: u32,
-    /// The use that a cell makes of its input.
+    /// Function of a cell.
     #[serde(flatten)]
     pub kind: FilterKind,
     /// The table of direct filters, whose entries have a cell each.
@@ -117,7 +117,7 @@ pub struct FilterArray {
     pub binding: Option<String>,
 }
 
-/// The use that a filter makes of its input.
+/// Function of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FilterKind {

@@ -14,11 +14,11 @@ pub struct HeaderType {
     pub id: u32,
     /// Fields in order.
     pub fields: Vec<FieldDecl>,
-    /// The width in bits of the variable-length field, as an expression of the fields before it, for `extract`; none
-    /// for `extract_VL`, which is given it.
+    /// Width in bits of the variable-length field, as an expression of the fields before it. None: `extract_VL` has it
+    /// as an argument.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_exp: Option<Value>,
-    /// The most bytes that the header can have; none without a variable-length field.
+    /// Most bytes that the header can have. None: it has no variable-length field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
 }
@@ -139,7 +139,7 @@ pub struct HeaderStack {
     pub id: u32,
     /// Name of the type of its headers.
     pub header_type: String,
-    /// Number of its headers; `header_ids` says it too.
+    /// Number of its headers, which is also the length of `header_ids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// `id`s of the header instances, in order.
@@ -184,7 +184,7 @@ pub struct HeaderUnionStack {
     pub id: u32,
     /// Name of the type of its unions.
     pub union_type: String,
-    /// Number of its unions; `header_union_ids` says it too.
+    /// Number of its unions, which is also the length of `header_union_ids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// Numbers of its unions, in order.

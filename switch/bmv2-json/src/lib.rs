@@ -3,8 +3,8 @@
 //! Field names, their order and the spelling of values are those of behavioral-model's
 //! `docs/JSON_format.md`, version 2.23, so that a [`Program`] written here is read by
 //! `simple_switch_grpc` and a file written by `p4c-bm2-ss` is read here. Unknown keys are ignored.
-//! Absent keys are null, and null is 0, false, an empty text or an empty list, wherever BMv2 takes it
-//! so: older and newer files still load.
+//! An absent key counts as null, and null as 0, false, an empty text or an empty list, wherever BMv2 does
+//! the same, so that older and newer files load.
 
 mod control;
 mod externs;
@@ -92,7 +92,8 @@ pub struct Program {
     pub meta: Option<Meta>,
 }
 
-/// The name of a part of the pipeline with this name and number: the first one's have no prefix.
+/// The name of a parser, control or deparser of the pipeline with this name and number. Those of pipeline 0 have no
+/// prefix.
 pub fn in_pipe(pipe: &str, number: u32, part: &str) -> String {
     match number {
         0 => part.to_owned(),
@@ -155,7 +156,7 @@ impl Program {
     pub fn from_json(text: &[u8]) -> Result<Program, FormatError> {
         let mut program: Program = match serde_json::from_slice(text) {
             Ok(program) => program,
-            // Its message has the place in the file.
+            // If that does not help, the first error is reported: it has the place in the file.
             Err(error) => old::without_nulls(text).ok_or(error)?,
         };
         if let Some(meta) = &program.meta

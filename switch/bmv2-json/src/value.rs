@@ -90,7 +90,7 @@ pub enum Value {
     Payload(Nothing),
 }
 
-/// A value that is written as null and not looked at, nor missed, when it is read.
+/// A value that is written as null. In a file that is read it may be anything, or be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Nothing;
 
