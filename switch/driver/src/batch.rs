@@ -1,4 +1,4 @@
-//! Frames on their way out through one interface, and what became of them.
+//! Frames on their way out through one interface, and the outcome of sending them.
 
 use ebb_engine::DropReason;
 use ebb_pipeline::Frames;
@@ -11,7 +11,7 @@ pub(crate) struct Batch {
     pub frames: Vec<Vec<u8>>,
     /// When each frame should leave; [`HELD`] for those that an interface held back.
     due: Vec<Instant>,
-    /// How many of the first frames the last attempt sent or dropped.
+    /// Number of frames, from the first, that the last attempt sent or dropped.
     done: usize,
     /// When that attempt ended.
     done_at: Instant,
@@ -25,9 +25,9 @@ const HELD: Instant = Instant::FAR_FUTURE;
 /// Frames that never got in or out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Why they were dropped.
+    /// Reason of the drop.
     pub reason: DropReason,
-    /// How many they are.
+    /// Number of the frames.
     pub packets: u64,
     /// Sum of their lengths; 0 if the kernel does not report it.
     pub bytes: u64,
@@ -60,9 +60,8 @@ impl Batch {
         self.done < self.frames.len()
     }
 
-    /// Removes the frames that were dealt with, gives their memory back and adds to `late` how late
-    /// each of them was. Returns how many they are. The others stay and count as held back from now
-    /// on.
+    /// Removes the frames that were sent or dropped, gives their memory back, and adds the lateness of
+    /// each to `late`. Returns their number. The others stay and count as held back from now on.
     pub fn clear_done(&mut self, memory: &mut Frames, late: &mut Vec<Duration>) -> usize {
         let done = std::mem::take(&mut self.done);
         let on_time = self.due.drain(..done).filter(|due| *due != HELD);

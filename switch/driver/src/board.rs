@@ -1,5 +1,5 @@
-//! The board on which the threads post how far they are. Reports are read without locks, all as of
-//! one moment; beside them stands what it takes to wake a thread that sleeps.
+//! The board on which the threads post their progress. Reports are read without locks, all as of one
+//! moment; beside them is the state for waking a thread that sleeps.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -132,8 +132,8 @@ impl ProgressBoard {
         })
     }
 
-    /// Announces that thread `own` is about to sleep until `until`, unless something comes.
-    /// Whatever the thread looks for after this call it cannot miss.
+    /// Announces that thread `own` is about to sleep until `until`, unless it is woken. The thread
+    /// checks for frames and reports once more after this call: those that the check does not see wake it.
     pub fn fall_asleep(&self, own: usize, until: Instant) {
         let until = until.as_picos().max(AWAKE + 1);
         self.0[own].asleep_until.store(until, Ordering::SeqCst);
@@ -150,8 +150,8 @@ impl ProgressBoard {
         fence(Ordering::SeqCst);
     }
 
-    /// Makes what was posted or sent visible before the wakers are looked at. To be called between
-    /// the two.
+    /// Makes posted reports and sent frames visible before sleeping threads are looked for. To be called
+    /// between the two.
     pub fn settle(&self) {
         fence(Ordering::SeqCst);
     }

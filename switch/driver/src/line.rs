@@ -19,7 +19,7 @@ pub(crate) struct Line {
     socket: PacketSocket,
     /// Number of the [`State`].
     state: AtomicU8,
-    /// Whether the kernel has refused a frame for lack of room: it waits, and so do those after it.
+    /// Whether the kernel had no room for a frame, which waits with those after it.
     full: AtomicBool,
 }
 
@@ -143,7 +143,7 @@ impl Line {
     pub fn note_up(&self) {
         let (down, up) = (State::Down as u8, State::Up as u8);
         let relaxed = Ordering::Relaxed;
-        // This is called for every batch, and a look is cheaper than an exchange.
+        // This is called for every batch, and a load is cheaper than a compare-and-exchange.
         if self.state.load(relaxed) == down
             && self
                 .state

@@ -36,13 +36,13 @@ pub(crate) struct Pressure {
 enum State {
     /// The interface takes all frames.
     Free,
-    /// The port got credit for `granted` frames, of which `came` arrived.
-    Metered { granted: u64, came: u64 },
+    /// The port got credit for `granted` frames, of which the kernel has taken `taken`.
+    Metered { granted: u64, taken: u64 },
     /// The kernel took no more, and frames are left over.
     Blocked,
 }
 
-/// How many frames a port may send to its interface; `None` means no limit. It is the argument of
+/// Number of frames that a port may send to its interface; `None` means no limit. It is the argument of
 /// [`set_credit`](ebb_engine::drive::Partition::set_credit).
 pub(crate) type Credit = Option<u64>;
 
@@ -73,8 +73,8 @@ impl Pressure {
 
     /// Notes that the kernel has taken this many frames, or dropped them.
     pub fn took(&mut self, frames: u64) {
-        if let State::Metered { came, .. } = &mut self.state {
-            *came += frames;
+        if let State::Metered { taken, .. } = &mut self.state {
+            *taken += frames;
         }
     }
 
@@ -93,8 +93,8 @@ impl Pressure {
         self.quiet = false;
     }
 
-    /// Notes that the queueing discipline dropped a frame while it held `unsent_bytes`: more it has
-    /// no room for.
+    /// Notes that the queueing discipline dropped a frame while it held `unsent_bytes`, which is all
+    /// that it has room for.
     pub fn refused(&mut self, unsent_bytes: usize) {
         let half = unsent_bytes.min(self.bound_bytes) / 2;
         self.bound_bytes = half.max(LEAST_BOUND_BYTES);
@@ -116,7 +116,7 @@ impl Pressure {
             return None;
         }
         self.quiet &= unsent_bytes == 0;
-        let used_up = matches!(self.state, State::Metered { granted, came } if came >= granted);
+        let used_up = matches!(self.state, State::Metered { granted, taken } if taken >= granted);
         if used_up && unsent_bytes == 0 {
             if self.bound_bytes == MOST_BOUND_BYTES {
                 self.state = State::Free;
@@ -126,7 +126,7 @@ impl Pressure {
         }
         let room = self.bound_bytes.saturating_sub(unsent_bytes);
         let granted = (room / FULL_FRAME_BYTES).max(1) as u64;
-        self.state = State::Metered { granted, came: 0 };
+        self.state = State::Metered { granted, taken: 0 };
         Some(granted)
     }
 

@@ -18,8 +18,8 @@ impl Waker {
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// Takes note of having been woken. To be called before the thread looks for the reason, so
-    /// that nothing is overlooked.
+    /// Clears the wake-up. To be called before the thread looks for its reason, so that a wake-up
+    /// for a later one is not lost.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
