@@ -14,14 +14,14 @@ use crate::port::{Port, Received};
 
 /// The drop port of simple_switch without options.
 const DROP_PORT: u16 = 511;
-/// Queues of a port; of Tofino's programs as many as they can name.
+/// Queues of a port. With a program for Tofino, 1 stands for all queues that it can select.
 const PRIORITY_QUEUES: u8 = 1;
 /// Queues of ports of PSA, where programs choose them by class of service.
 const CLASSES_OF_SERVICE: u8 = 8;
 /// The time between two packets: long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 
-/// Traces of the packets, by number: the switch counts those that come in from 1.
+/// Traces of the packets, by the number that the switch gives each one that comes in, from 1.
 pub type Traces = BTreeMap<u64, String>;
 
 pub struct Bench {
@@ -33,8 +33,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A host is at every port, so that every frame that leaves is seen, except at the ports by which Tofino
-    /// recirculates. Frames may come in at the drop port too.
+    /// A switch that runs `pipeline`, with a host at every port, so that no frame that leaves is missed. Ports by which
+    /// Tofino recirculates have none. Frames may come in at the drop port too.
     pub fn new(pipeline: Pipeline) -> Result<Self, String> {
         let options = SwitchOptions {
             name: "stf".into(),

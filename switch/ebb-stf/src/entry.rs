@@ -6,7 +6,7 @@ use ebb_pipeline::{ActionId, Pipeline, TableId};
 use crate::bench::in_words;
 use crate::names;
 use crate::scan::Number;
-use crate::script::{Action, KeyValue, What};
+use crate::script::{Action, EntryAction, KeyValue};
 
 /// The entry that an `add` with a label made.
 pub struct Labelled {
@@ -109,12 +109,12 @@ fn ones(bits: u32) -> Vec<u8> {
 pub fn table_action(
     pipeline: &Pipeline,
     table: TableId,
-    what: &What,
+    action: &EntryAction,
 ) -> Result<TableAction, String> {
-    let given = match what {
-        What::Member(member) => return Ok(TableAction::Member(*member)),
-        What::Group(group) => return Ok(TableAction::Group(*group)),
-        What::Action(action) => action,
+    let given = match action {
+        EntryAction::Member(member) => return Ok(TableAction::Member(*member)),
+        EntryAction::Group(group) => return Ok(TableAction::Group(*group)),
+        EntryAction::Action(action) => action,
     };
     let info = pipeline.table_info(table);
     let names = info.actions.iter().map(|id| pipeline.action_info(*id).name);

@@ -13,14 +13,15 @@ use crate::expectation::{Expected, Sent, compare};
 use crate::names;
 use crate::profile;
 use crate::replication::{Replication, Session};
-use crate::script::{Command, KeyValue, Statement, What};
+use crate::script::{Command, EntryAction, KeyValue, Statement};
 use crate::state;
 use crate::verdict::{Outcome, Verdict};
 
 /// How long `wait` waits. p4c's runner ignores the command; here meters and timeouts see time pass.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Whether a test looks at counters and says of no frame whether it leaves, as some scripts of p4c do.
+/// Whether a test checks counters and has no command about the frames that leave, as some scripts of p4c do. Then any
+/// frames may leave.
 fn only_counts(statements: &[Statement]) -> bool {
     let any = |test: fn(&Command) -> bool| statements.iter().any(|s| test(&s.command));
     any(|c| matches!(c, Command::CheckCounter { check: Some(_), .. }))
@@ -52,13 +53,13 @@ pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
 /// Result of a test without its comparison.
 #[derive(Default)]
 pub struct Frames {
-    /// The frames that leave: the number of the `packet` that each is of (from 1), the port, the bytes.
+    /// Frames that leave: number (from 1) of the `packet` command that caused each, port, bytes.
     pub sent: Vec<(usize, u16, Vec<u8>)>,
-    /// The commands that the switch refuses: the line of each (from 1), and the reason.
+    /// Commands that the switch refuses: line (from 1) of each, and reason.
     pub refused: Vec<(usize, String)>,
 }
 
-/// Runs the commands, with the next one if one is refused, and compares nothing.
+/// Runs all commands, also those after one that is refused, and compares nothing.
 pub fn frames(program: &Program, statements: &[Statement], mode: Mode) -> Result<Frames, Verdict> {
     let mut test = Test::new(program, mode)?;
     let mut frames = Frames::default();
@@ -78,8 +79,8 @@ pub fn frames(program: &Program, statements: &[Statement], mode: Mode) -> Result
     Ok(frames)
 }
 
-/// Runs the test again, and returns the traces of the packets of these lines. The switch does the
-/// same again, only slower; so traces cost nothing where all is well.
+/// Runs the test again, and returns the traces of the packets of these lines. The second run repeats
+/// the first one exactly, so a test that passes costs no traces.
 fn traces(
     program: &Program,
     statements: &[Statement],
@@ -116,7 +117,7 @@ struct Test<'a> {
     ports: BTreeMap<u16, (Vec<Expected>, Vec<Sent>)>,
     /// The lines (from 1) of all `packet` commands so far, in their order.
     packets: Vec<usize>,
-    /// Ports at which something left because of the last packet.
+    /// Ports at which frames left because of the last `packet` command.
     last: Vec<u16>,
     /// Failed checks of counters and of `no_packet`.
     wrong: Vec<String>,
@@ -189,10 +190,10 @@ impl<'a> Test<'a> {
                 table,
                 priority,
                 keys,
-                what,
+                action,
                 label,
-            } => self.add(table, *priority, keys, what, label.as_deref())?,
-            Command::SetDefault { table, what } => self.set_default(table, what.as_ref())?,
+            } => self.add(table, *priority, keys, action, label.as_deref())?,
+            Command::SetDefault { table, action } => self.set_default(table, action.as_ref())?,
             Command::MemberCreate { .. }
             | Command::ProfileGroupCreate { .. }
             | Command::MemberAddToGroup { .. } => {
@@ -230,7 +231,7 @@ impl<'a> Test<'a> {
         table: &str,
         priority: Option<i32>,
         keys: &[(String, KeyValue)],
-        what: &What,
+        action: &EntryAction,
         label: Option<&str>,
     ) -> Result<(), String> {
         let labelled = self.bench.control(|pipeline, now| {
@@ -248,7 +249,7 @@ impl<'a> Test<'a> {
             let entry = TableEntry {
                 key: key.clone(),
                 priority,
-                action: entry::table_action(pipeline, id, what)?,
+                action: entry::table_action(pipeline, id, action)?,
                 idle_timeout: None,
                 metadata: Vec::new(),
             };
@@ -265,10 +266,10 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    fn set_default(&mut self, table: &str, what: Option<&What>) -> Result<(), String> {
+    fn set_default(&mut self, table: &str, action: Option<&EntryAction>) -> Result<(), String> {
         self.bench.control(|pipeline, _| {
             let id = find_table(pipeline, table)?;
-            let action = what.map(|what| entry::table_action(pipeline, id, what));
+            let action = action.map(|action| entry::table_action(pipeline, id, action));
             in_words(pipeline.set_default_entry(id, action.transpose()?))
         })
     }
@@ -333,7 +334,7 @@ impl<'a> Test<'a> {
             .control(|pipeline, _| replication.install(pipeline))
     }
 
-    /// The verdict, and the lines of the `packet` commands with whose packets something is wrong.
+    /// The verdict, and the lines of the `packet` commands that mismatches are about.
     fn verdict(self) -> (Verdict, BTreeSet<usize>) {
         let mut causes = BTreeSet::new();
         let mut details = self.wrong;

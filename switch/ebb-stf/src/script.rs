@@ -40,14 +40,14 @@ pub enum Command {
         /// The greatest number wins. None if the file does not say.
         priority: Option<i32>,
         keys: Vec<(String, KeyValue)>,
-        what: What,
+        action: EntryAction,
         /// The label by which `remove` and `check_counter` find the entry again.
         label: Option<String>,
     },
     SetDefault {
         table: String,
         /// The new default; none: that of the program.
-        what: Option<What>,
+        action: Option<EntryAction>,
     },
     MemberCreate {
         profile: String,
@@ -143,9 +143,9 @@ pub enum KeyValue {
     Range(Number, Number),
 }
 
-/// Action of a table.
+/// Action of an entry, or default action of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EntryAction {
     Action(Action),
     /// A member of the table's action profile, by its id.
     Member(u32),
@@ -279,11 +279,11 @@ fn command(word: &str, line: &mut Line<'_>) -> Result<Command, String> {
         "add" => add(line)?,
         "setdefault" => Command::SetDefault {
             table: line.path("a table")?,
-            what: match line.at_end() {
+            action: match line.at_end() {
                 true => None,
                 false => {
                     let name = line.path("an action")?;
-                    Some(what(name, line)?)
+                    Some(entry_action(name, line)?)
                 }
             },
         },
@@ -387,7 +387,7 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
     loop {
         let name = line.path("a key field or an action")?;
         if !line.eat(":") {
-            let what = what(name, line)?;
+            let action = entry_action(name, line)?;
             let label = match line.eat("=") {
                 true => Some(label("a label", line)?),
                 false => None,
@@ -396,7 +396,7 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
                 table,
                 priority,
                 keys,
-                what,
+                action,
                 label,
             });
         }
@@ -423,11 +423,11 @@ fn label(what: &str, line: &mut Line<'_>) -> Result<String, String> {
 }
 
 /// `ACTION(NAME:VALUE, ..)`, `member N` or `group N`, of which the first word has been read.
-fn what(word: String, line: &mut Line<'_>) -> Result<What, String> {
+fn entry_action(word: String, line: &mut Line<'_>) -> Result<EntryAction, String> {
     Ok(match word.as_str() {
-        "member" if line.starts_with_digit() => What::Member(line.integer("a member")?),
-        "group" if line.starts_with_digit() => What::Group(line.integer("a group")?),
-        _ => What::Action(arguments(word, line)?),
+        "member" if line.starts_with_digit() => EntryAction::Member(line.integer("a member")?),
+        "group" if line.starts_with_digit() => EntryAction::Group(line.integer("a group")?),
+        _ => EntryAction::Action(arguments(word, line)?),
     })
 }
 

@@ -57,7 +57,7 @@ fn an_entry_has_all_or_little() {
         table,
         priority,
         keys,
-        what: What::Action(action),
+        action: EntryAction::Action(action),
         label,
     } = command
     else {
@@ -101,7 +101,7 @@ fn a_comment_does_not_begin_in_quotes() {
     let command = one(r##"setdefault "in.t#1" "a#2"("x#":1)  # a comment with a " in it"##);
     let Command::SetDefault {
         table,
-        what: Some(What::Action(action)),
+        action: Some(EntryAction::Action(action)),
     } = command
     else {
         panic!("not a default action");
@@ -113,25 +113,28 @@ fn a_comment_does_not_begin_in_quotes() {
 
 #[test]
 fn an_entry_may_lead_to_a_member_or_a_group_and_match_a_range() {
-    let Command::Add { keys, what, .. } = one("add t 1 k:0x10->32 group 3 = e") else {
+    let Command::Add { keys, action, .. } = one("add t 1 k:0x10->32 group 3 = e") else {
         panic!("not an entry");
     };
     let range = KeyValue::Range(number("0x10"), number("32"));
     assert_eq!(keys, [("k".into(), range)]);
-    assert_eq!(what, What::Group(3));
-    let Command::Add { what, .. } = one("add t k:1 member 0") else {
+    assert_eq!(action, EntryAction::Group(3));
+    let Command::Add { action, .. } = one("add t k:1 member 0") else {
         panic!("not an entry");
     };
-    assert_eq!(what, What::Member(0));
+    assert_eq!(action, EntryAction::Member(0));
     // An action of that name.
-    let Command::SetDefault { what, .. } = one("setdefault t member()") else {
+    let Command::SetDefault { action, .. } = one("setdefault t member()") else {
         panic!("not a default action");
     };
-    assert!(matches!(what, Some(What::Action(_))));
+    assert!(matches!(action, Some(EntryAction::Action(_))));
     let table = "t".into();
     assert_eq!(
         one("setdefault t"),
-        Command::SetDefault { table, what: None }
+        Command::SetDefault {
+            table,
+            action: None
+        }
     );
 }
 

@@ -49,7 +49,7 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub outcome: Outcome,
-    /// Why, in lines for people; first the one that says most.
+    /// Reasons as lines of text, the most informative one first.
     pub details: Vec<String>,
     /// Traces of the packets that a mismatch is about.
     pub traces: Vec<String>,
