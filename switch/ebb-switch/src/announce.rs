@@ -7,12 +7,12 @@ use ebb_p4runtime::Arbitration;
 
 use crate::settings::{Settings, SwitchSettings};
 
-/// Most switches that get a line each; more of them share one.
-const MOST_TOLD: usize = 4;
+/// Most switches that get a line each; more than that share one line.
+const MAX_SWITCH_LINES: usize = 4;
 
 /// Writes the lines: as a warning if anybody on another machine has full control (docs/security.md).
 pub fn log(settings: &Settings) {
-    for line in running(settings) {
+    for line in programs_and_ports(settings) {
         tracing::info!("{line}");
     }
     let addresses: Vec<_> = settings
@@ -36,11 +36,11 @@ pub fn log(settings: &Settings) {
 }
 
 /// Programs and ports: a line for each switch, or one for all of a fabric.
-fn running(settings: &Settings) -> Vec<String> {
+fn programs_and_ports(settings: &Settings) -> Vec<String> {
     let switches = &settings.switches;
     let common = settings.program.as_ref().map(|files| &*files.json);
-    if switches.len() <= MOST_TOLD {
-        return switches.iter().map(|s| one(s, common)).collect();
+    if switches.len() <= MAX_SWITCH_LINES {
+        return switches.iter().map(|s| of_switch(s, common)).collect();
     }
     let ports: usize = switches.iter().map(|s| s.interfaces.len()).sum();
     let links = settings.links.len();
@@ -56,8 +56,8 @@ fn running(settings: &Settings) -> Vec<String> {
     )]
 }
 
-/// `common`: the program of switches that name none.
-fn one(switch: &SwitchSettings, common: Option<&Path>) -> String {
+/// Program and ports of a switch. `common`: the program of switches that name none.
+fn of_switch(switch: &SwitchSettings, common: Option<&Path>) -> String {
     let program = match switch.program.as_deref().or(common) {
         Some(file) => format!("program {}", file.display()),
         None => "no program yet, a controller installs one".to_owned(),
@@ -83,6 +83,7 @@ fn is_open(addresses: &[SocketAddr], settings: &Settings) -> bool {
     !proven && addresses.iter().any(|address| !address.ip().is_loopback())
 }
 
+/// Addresses of P4Runtime, and who may connect.
 fn line(addresses: &[SocketAddr], settings: &Settings) -> String {
     let places = match addresses {
         [] => String::new(),

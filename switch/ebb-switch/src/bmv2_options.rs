@@ -1,5 +1,5 @@
-//! Options of `simple_switch` and `simple_switch_grpc` that have no effect here. They are taken, so that
-//! scripts run as they are, and each is reported in a line.
+//! Options of `simple_switch` and `simple_switch_grpc` that have no effect here. They are accepted, so that
+//! scripts for BMv2 run unchanged, and reported in a line each.
 
 use clap::{ArgAction, Args};
 
@@ -70,7 +70,7 @@ pub struct Bmv2Options {
 }
 
 impl Bmv2Options {
-    /// A line for each that was given and would have done something there.
+    /// A line for each option that was given and that has an effect in BMv2.
     pub fn notes(&self) -> Vec<String> {
         let given = [
             (

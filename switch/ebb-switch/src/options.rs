@@ -237,11 +237,12 @@ fn without_separator(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsStr
     arguments
 }
 
-/// Where packets that are traced come in.
+/// Ports at which traced packets come in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracePoint {
-    /// Name of the switch; none: any.
+    /// Name of the switch. None: any switch.
     pub switch: Option<String>,
+    /// None: any port.
     pub port: Option<u16>,
 }
 
