@@ -1,5 +1,4 @@
-//! Packet captures: where the frames go that a switch port receives and sends, if somebody wants
-//! them.
+//! Packet captures: sinks for the frames that a switch port receives and sends.
 
 use std::io;
 

@@ -13,7 +13,7 @@ use crate::switch::{PortId, Switch};
 /// Settings that all nodes of a network share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Seed from which it follows which frames links lose and corrupt.
+    /// Seed of the draws by which links lose and corrupt frames.
     pub seed: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Arrivals at a node, in order: by time, at the same time by port, and then as it was added, which
+//! Arrivals at a node, in order: by time, at the same time by port, and then as they were added, which
 //! is the order of the link.
 //!
-//! All that a node has for another one is added in one go, and frames on a link come in order. So all that was added
-//! consists of few runs that are in order. Their keys are merged; what arrives stays in its place.
+//! A node adds all its events for another one together, and frames on a link come in order. So the keys of added
+//! events form few sorted runs, which are merged; the events themselves stay in their places.
 
 use std::iter::repeat_n;
 
@@ -12,19 +12,19 @@ use super::event::Event;
 use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::switch::PortId;
 
-/// How many arrivals ahead of the next one the headers of a frame are fetched. Meanwhile the node
-/// works off as many events, which takes longer than to fetch them.
+/// Number of arrivals by which the headers of a frame are prefetched before its turn: handling that
+/// many events takes longer than the fetch.
 const AHEAD: usize = 4;
 
 /// Time in place of an arrival, where there is none.
 const NEVER: Instant = Instant::FAR_FUTURE;
 
-/// By what arrivals are ordered: time, port and, in the order of being added, place; from the highest bit on.
+/// Sort key of an arrival. From the highest bit: time, port, and place in `events`, which grows in the order of adding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
 impl Key {
-    /// Bits of a place. More arrivals than that have no memory.
+    /// Bits of a place: no memory holds 2^48 arrivals.
     const PLACE_BITS: u32 = u128::BITS - u64::BITS - PortId::BITS;
 
     #[inline]
@@ -50,21 +50,21 @@ impl Key {
     }
 }
 
-/// The arrivals at a node that are to come. What is added touches the fields in front.
+/// The pending arrivals at a node. Adding one touches only the fields in front.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Arrivals {
-    /// Time of the first of those that are not in order yet; [`NEVER`] without any.
+    /// Earliest time in `fresh`; [`NEVER`] if it is empty.
     fresh_from: Instant,
-    /// Their keys, as they were added.
+    /// Keys that have not been merged into `keys` yet, as they were added.
     fresh: Vec<Key>,
     /// The arrivals, each at the place that its key has; `None` where it was taken out.
     events: Vec<Option<Event>>,
-    /// Time of the next one of those in order; [`NEVER`] without any.
+    /// Time of the first sorted key; [`NEVER`] if there is none.
     next_at: Instant,
-    /// Keys in order, behind room for such that come earlier.
+    /// Sorted keys, from index `first` on. The room in front is for earlier ones.
     keys: Vec<Key>,
-    /// Index of the first of them.
+    /// Index of the first sorted key.
     first: usize,
 }
 
@@ -91,7 +91,7 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Adds something that arrives.
+    /// Adds an arrival.
     #[inline]
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
         self.fresh_from = self.fresh_from.min(at);
@@ -106,7 +106,7 @@ impl Arrivals {
         self.next_at.min(self.fresh_from)
     }
 
-    /// The same of those that are [in order](Self::settle).
+    /// Time of the next arrival among those [in order](Self::settle).
     #[inline]
     pub(crate) fn next_in_order(&self) -> Instant {
         self.next_at
@@ -171,8 +171,8 @@ impl Arrivals {
         &self.keys[self.first..]
     }
 
-    /// Merges all runs of keys that are in order: neighbours in pairs, until there is one run. What comes later than
-    /// all that is added keeps its place, so that a backlog costs nothing.
+    /// Merges the sorted runs of keys, neighbours in pairs, until there is one run. Keys that are later than all fresh
+    /// ones stay where they are, so that a backlog costs nothing.
     #[inline(never)]
     fn merge(&mut self, spare: &mut Spare) {
         let Spare {
@@ -205,7 +205,7 @@ impl Arrivals {
         self.fresh_from = NEVER;
     }
 
-    /// Index behind the keys that come before the last of those not in order yet.
+    /// Index after the sorted keys that are earlier than the last fresh one.
     #[inline]
     fn end_of_earlier(&self) -> usize {
         let in_order = self.in_order();
@@ -226,7 +226,7 @@ impl Arrivals {
             return;
         }
         if keys.len() > end {
-            // As much as there is, so that room is seldom made.
+            // Room for as many keys as there are, so that it is seldom made.
             let room = self.keys.len().max(keys.len());
             self.keys.splice(..0, repeat_n(Key::default(), room));
             end += room;
@@ -235,7 +235,7 @@ impl Arrivals {
         self.keys[self.first..end].copy_from_slice(keys);
     }
 
-    /// Puts all arrivals into order and gives them the first places, unless they are more than were taken out.
+    /// Puts all arrivals into order. If no more of them are left than were taken out, moves them to the first places.
     pub(crate) fn forget_taken(&mut self, spare: &mut Spare) {
         self.settle(spare);
         let ahead = self.in_order().len();
@@ -257,7 +257,7 @@ impl Arrivals {
 #[inline]
 fn merge_two(left: &[Key], right: &[Key], into: &mut [Key]) {
     let (mut l, mut r) = (0, 0);
-    // Which run goes on is a matter of chance, so the processor is not to guess.
+    // Without branches: which run has the lesser key is random, so a branch predictor would fail.
     while l < left.len() && r < right.len() {
         let (a, b) = (left[l], right[r]);
         let goes_left = a < b;

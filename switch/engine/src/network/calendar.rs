@@ -1,4 +1,4 @@
-//! All that is to come at the nodes of a partition: the pending events of each, and when each runs next.
+//! The pending events of the nodes of a partition, and the time at which each node runs next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ pub(crate) struct Address {
     pub index: u32,
 }
 
-/// A frame on its way to another node.
+/// An event on its way to another node: the arrival of a frame, or a fault of a link that the node has to count.
 #[derive(Debug)]
 pub struct Crossing {
     /// The node it goes to.
@@ -37,18 +37,18 @@ pub(super) struct Calendar {
     number: u32,
     /// Pending events of each node.
     queues: Vec<EventQueue>,
-    /// When each node is on the list, by the earliest entry.
+    /// Time of the earliest entry of each node in `list`; [`Instant::FAR_FUTURE`]: it has none.
     listed: Vec<Instant>,
     /// Next events of nodes, by time and index. An entry counts only if its time is the one that `listed` has.
     list: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// For each partition, the frames that go to its nodes.
+    /// For each partition, the events that go to its nodes.
     crossing: Vec<Vec<Crossing>>,
     /// Memory for all queues.
     spare: Spare,
 }
 
 impl Calendar {
-    /// That of partition `number` of so many, without nodes.
+    /// The calendar of partition `number` of `partitions`, without nodes.
     pub fn new(number: u32, partitions: usize) -> Self {
         Self {
             number,
@@ -76,7 +76,7 @@ impl Calendar {
         self.number
     }
 
-    /// How many partitions there are.
+    /// Number of partitions.
     pub fn partitions(&self) -> usize {
         self.crossing.len()
     }
@@ -127,7 +127,7 @@ impl Calendar {
         }
     }
 
-    /// Adds what a node has sent to the events of the node that it goes to, or to what goes to another partition.
+    /// Adds an event to those of the node that it goes to, or to those that go to another partition.
     #[inline(always)]
     pub fn deliver(&mut self, crossing: Crossing) {
         let Crossing { to, at, event } = crossing;
@@ -138,19 +138,19 @@ impl Calendar {
         self.enlist(to.index, at);
     }
 
-    /// Adds what goes to another partition.
+    /// Adds an event to those that go to another partition.
     #[inline(never)]
     fn hand_over(&mut self, crossing: Crossing) {
         self.crossing[crossing.to.partition as usize].push(crossing);
     }
 
-    /// The frames that go to nodes of another partition.
+    /// Takes the events that go to nodes of another partition.
     pub fn take_crossing(&mut self, to: usize) -> Vec<Crossing> {
         std::mem::take(&mut self.crossing[to])
     }
 
-    /// Fetches the places where what goes to these nodes is added into the caches, since they were last touched a turn
-    /// ago. Each step is done for all, so that the waiting overlaps.
+    /// Prefetches the ends of the queues of these nodes, where their next arrivals are added: they were last touched a
+    /// turn ago. Each step is done for all nodes before the next one, so that cache misses overlap.
     pub fn prefetch<'a>(&self, to: impl Iterator<Item = &'a Address> + Clone) {
         let here = to.filter(|to| to.partition == self.number);
         let queues = here.map(|to| &self.queues[to.index as usize]);

@@ -1,4 +1,4 @@
-//! Links: where a port leads, and what happens to frames on the way.
+//! Links: the port at the other end of each, its delay, and its faults.
 
 use ebb_units::{BitRate, Duration, Instant};
 use thiserror::Error;
@@ -34,7 +34,7 @@ impl Default for LinkState {
     }
 }
 
-/// Why a link cannot have a state.
+/// Reason why a link cannot have a state.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[allow(missing_docs, reason = "the messages say what each is")]
 pub enum LinkStateError {
@@ -82,7 +82,7 @@ pub struct LinkInfo {
 pub(super) struct Link {
     /// The port at the other end.
     pub peer: NodePort,
-    /// Which partition runs the node at the other end, and its index there.
+    /// Partition and index of the node at the other end.
     pub to: Address,
     /// Delay beyond the time at which the sender says that a frame arrives.
     pub delay: Duration,
@@ -92,7 +92,7 @@ pub(super) struct Link {
     faults: Option<Box<Faults>>,
 }
 
-/// The kind of node that sends, which decides who counts what the link does.
+/// The kind of node that sends, which decides who counts the faults of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
     /// A switch, which counts itself.
@@ -135,8 +135,8 @@ impl Link {
     }
 
     /// Carries a frame that leaves the sender at this time, or arrives then if the sender has added
-    /// the delay. `calendar` gets what happens at the other end. Returns what the link did to the
-    /// frame, if the sender has to count it.
+    /// the delay. `calendar` gets the events at the other end. Returns the fault that hit the frame,
+    /// if the sender has to count it.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -154,7 +154,7 @@ impl Link {
         None
     }
 
-    /// An event at the other end, for what leaves the sender at this time.
+    /// An event at the other end that is caused by a frame which leaves the sender at this time.
     #[inline]
     fn crossing(&self, at: Instant, event: Event) -> Crossing {
         Crossing {
@@ -178,7 +178,7 @@ impl Link {
             if !faults.paced {
                 at = faults.serialise(at, frame.len() as u64);
             }
-            fault = faults.strike(self.sent - 1, &mut frame);
+            fault = faults.apply(self.sent - 1, &mut frame);
         }
         let (port, bytes) = (self.peer.port, frame.len() as u64);
         let mut carry = |event| calendar.deliver(self.crossing(at, event));
@@ -208,12 +208,12 @@ struct Faults {
     key: u64,
     /// Whether the sender itself keeps to the rate of the link.
     paced: bool,
-    /// When a link that is slower than its host will have passed on what it was given.
+    /// Time at which a link that is slower than its host has sent all frames that it was given.
     free_at: Instant,
 }
 
 impl Faults {
-    /// When the last bit of a frame is through, if it is given to the link at this time.
+    /// Time at which the last bit of a frame is sent, if the link gets the frame at this time.
     fn serialise(&mut self, at: Instant, bytes: u64) -> Instant {
         let Some(rate) = self.state.rate() else {
             return at;
@@ -222,9 +222,9 @@ impl Faults {
         self.free_at
     }
 
-    /// Decides what happens to a frame. The draw depends only on the link and the number of the
-    /// frame, so neither on who runs the link nor on what happens elsewhere.
-    fn strike(&self, sequence: u64, frame: &mut [u8]) -> Option<DropReason> {
+    /// Decides whether a frame is lost or damaged, and damages it. The draw depends only on the link and
+    /// the number of the frame: neither on the partition that runs the link nor on other events.
+    fn apply(&self, sequence: u64, frame: &mut [u8]) -> Option<DropReason> {
         let LinkState {
             up, loss, corrupt, ..
         } = self.state;
@@ -265,7 +265,7 @@ mod tests {
         link
     }
 
-    /// Which of the frames were struck, and how.
+    /// Faults of the first frames, by number.
     fn strikes(state: LinkState, key: u64) -> Vec<Option<DropReason>> {
         let mut link = link(state, key);
         let mut calendar = Calendar::new(1, 1);

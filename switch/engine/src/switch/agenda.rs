@@ -1,5 +1,5 @@
-//! Tasks that a switch has set itself: frames that are on their way to ingress, and the timers of
-//! flow control and of the export of queue states.
+//! Delayed work of a switch: frames that are on their way to ingress, and the timers of flow control
+//! and of the export of queue states.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,8 +8,8 @@ use ebb_traffic_manager::PortId;
 use ebb_units::Instant;
 use ebb_wire::PfcFrame;
 
-/// Something to do later. At the same time they happen in the order in which they stand here, and
-/// those of one kind by port and then in the order in which they were added.
+/// Work at a later time. Tasks of the same time are done in the order of these variants, those of one
+/// variant by port, and then in the order in which they were added.
 #[derive(Debug)]
 pub(super) enum Task {
     /// A PFC frame that came in at a port takes effect.
@@ -18,7 +18,7 @@ pub(super) enum Task {
     Review { port: PortId },
     /// The pauses that a port has asked for are due to be repeated.
     Refresh { port: PortId },
-    /// The states of queues that changed are due to be shown to the program.
+    /// The changed states of queues are due to be exported to the program.
     Export { export: usize },
     /// A frame that came in at a port enters ingress.
     Enter { port: PortId, frame: Vec<u8> },

@@ -1,4 +1,4 @@
-//! Fields of packets by which queues with ranks choose.
+//! Fields of packets with the rank and the flow, by which ranked queues choose the next packet.
 
 use ebb_pipeline::{Packet, PacketField, Pipeline};
 use ebb_traffic_manager::{ConfigError, TrafficManagerConfig};
