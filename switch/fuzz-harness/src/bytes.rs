@@ -1,4 +1,4 @@
-//! Numbers that are likely to meet each other.
+//! Numbers of so few values that packets and entries often have the same one.
 
 use arbitrary::{Result, Unstructured};
 

@@ -7,8 +7,8 @@ use arbitrary::{Result, Unstructured};
 use ebb_p4runtime::proto::config::P4Info;
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
-use ebb_p4runtime::proto::p4::stream_message_request::Update as Say;
-use ebb_p4runtime::proto::p4::stream_message_response::Update as Hear;
+use ebb_p4runtime::proto::p4::stream_message_request::Update as ToSwitch;
+use ebb_p4runtime::proto::p4::stream_message_response::Update as FromSwitch;
 use ebb_p4runtime::{Event, Plain, Sessions};
 use ebb_pipeline::{Digest, Pipeline};
 use prost::Message;
@@ -18,13 +18,14 @@ use tonic::{Code, Status};
 use crate::bytes::{number, popular};
 use crate::p4runtime::{Target, update};
 
-/// Messages of one input.
+/// Most messages of one input.
 const MOST_MESSAGES: usize = 60;
 const DEVICE_ID: u64 = 7;
 const ROLES: [&str; 3] = ["", "a", "b"];
 
-/// Controllers come, speak, write, push and go as the bytes say. There is one primary for each role at most:
-/// the one that the specification says; it alone may write and push, and everybody knows whether he is it.
+/// Opens and closes streams of several controllers, and sends their messages, writes and pushes, as the bytes encode.
+/// Checks that each role has at most one primary, which is that of the specification, that only the primary may write
+/// and push, and that every controller is notified whether it is the primary.
 pub fn controllers(target: &Target, bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let device = Arc::new(Plain::new(DEVICE_ID));
@@ -45,7 +46,9 @@ pub fn controllers(target: &Target, bytes: &[u8]) {
 /// State of a role by the specification ("Client Arbitration and Controller Replication").
 #[derive(Debug, Default)]
 struct Role {
+    /// Highest election id so far.
     highest: Option<u128>,
+    /// Election ids of the open streams, by the id of the stream.
     live: BTreeMap<u64, Option<u128>>,
 }
 
@@ -63,7 +66,7 @@ struct Controllers<'a> {
     sessions: Sessions,
     device: Arc<Plain>,
     roles: BTreeMap<&'static str, Role>,
-    /// With the role of each, and whether it was notified that it is the primary.
+    /// Open streams by id: role, and whether it was notified that it is the primary. None: it has not arbitrated yet.
     streams: BTreeMap<u64, Option<(&'static str, bool)>>,
 }
 
@@ -141,7 +144,7 @@ impl Controllers<'_> {
             _ if garbled || role.is_some_and(used) => Some(Code::InvalidArgument),
             _ => None,
         };
-        let said = self.say(id, Say::Arbitration(message));
+        let said = self.say(id, ToSwitch::Arbitration(message));
         assert_eq!(
             said.err().map(|s| s.code()),
             expected,
@@ -159,17 +162,17 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// Anything else that a stream carries. Only a message without content ends it.
+    /// Sends a message other than an arbitration on a stream. Only one without content ends the stream.
     fn speak(&mut self, input: &mut Unstructured) -> Result<()> {
         let Some(id) = self.some_stream(input)? else {
             return Ok(());
         };
         let message = match input.int_in_range(0..=3u8)? {
-            0 => Some(Say::DigestAck(p4::DigestListAck {
+            0 => Some(ToSwitch::DigestAck(p4::DigestListAck {
                 digest_id: input.arbitrary()?,
                 list_id: popular(input)?,
             })),
-            1 => Some(Say::Other(Any {
+            1 => Some(ToSwitch::Other(Any {
                 type_url: "x/y".into(),
                 value: input.arbitrary()?,
             })),
@@ -180,14 +183,14 @@ impl Controllers<'_> {
                     let value = number(input, 9)?;
                     metadata.push(p4::PacketMetadata { metadata_id, value });
                 }
-                Some(Say::Packet(p4::PacketOut {
+                Some(ToSwitch::Packet(p4::PacketOut {
                     payload: input.arbitrary()?,
                     metadata,
                 }))
             }
         };
         let ends = message.is_none();
-        let is_packet = matches!(message, Some(Say::Packet(_)));
+        let is_packet = matches!(message, Some(ToSwitch::Packet(_)));
         let message = p4::StreamMessageRequest { update: message };
         let sent = self.device.packets_out();
         let said = self.sessions.say(id, message);
@@ -213,7 +216,7 @@ impl Controllers<'_> {
         self.device.with_pipeline(|pipeline| pipeline.is_some())
     }
 
-    fn say(&mut self, id: u64, update: Say) -> std::result::Result<(), Status> {
+    fn say(&mut self, id: u64, update: ToSwitch) -> std::result::Result<(), Status> {
         let update = Some(update);
         self.sessions.say(id, p4::StreamMessageRequest { update })
     }
@@ -315,30 +318,32 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// Everybody hears what there is to hear, and knows afterwards whether he is the primary.
-    /// Nobody else hears what the data plane says.
+    /// Reads the messages to all streams. Afterwards each controller has been notified whether it is the primary, and
+    /// only a primary has got events of the data plane.
     fn listen(&mut self) {
         for (id, known) in &mut self.streams {
             let primary = known.is_some_and(|(role, _)| self.roles[role].primary() == Some(*id));
             for message in self.sessions.heard(*id) {
                 match message.expect("the stream has not ended").update {
-                    Some(Hear::Arbitration(notice)) => {
-                        let (_, told) = known.as_mut().expect("has a role");
-                        *told = notice.status.is_some_and(|s| s.code == Code::Ok as i32);
+                    Some(FromSwitch::Arbitration(notice)) => {
+                        let (_, notified) = known.as_mut().expect("has a role");
+                        *notified = notice.status.is_some_and(|s| s.code == Code::Ok as i32);
                     }
                     // A refusal.
-                    Some(Hear::Error(_)) => {}
+                    Some(FromSwitch::Error(_)) => {}
                     Some(event) => assert!(primary, "{id} heard {event:?}"),
                     None => panic!("{id} heard nothing"),
                 }
             }
-            let Some((role, told)) = *known else { continue };
-            assert_eq!(told, primary, "whether {id} is the primary of '{role}'");
+            let Some((role, notified)) = *known else {
+                continue;
+            };
+            assert_eq!(notified, primary, "whether {id} is the primary of '{role}'");
         }
     }
 }
 
-/// Ids that meet each other.
+/// An election id, of so few that controllers often have the same one.
 fn election(input: &mut Unstructured) -> Result<Option<u128>> {
     Ok(match input.int_in_range(0..=9u8)? {
         0 => None,

@@ -39,8 +39,8 @@ pub(crate) fn compile(name: &str, text: &str) -> Option<Compiled> {
     let shown = diagnostics.render(&sources, false);
     assert_eq!(compiled.is_none(), diagnostics.has_errors(), "{shown}");
     assert_eq!(shown.is_empty(), diagnostics.list().is_empty(), "{shown}");
-    let obeyed = |c: char| c.is_control() && c != '\n';
-    assert!(!shown.contains(obeyed), "a terminal obeys {shown:?}");
+    let is_control = |c: char| c.is_control() && c != '\n';
+    assert!(!shown.contains(is_control), "a terminal obeys {shown:?}");
     compiled
 }
 

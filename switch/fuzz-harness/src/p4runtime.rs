@@ -1,4 +1,4 @@
-//! Messages of a P4Runtime client, of any content, among them many that nearly fit.
+//! Requests of a P4Runtime client with arbitrary content, many of them nearly valid.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use ebb_p4runtime::Offline;
@@ -42,8 +42,8 @@ impl Target {
     }
 }
 
-/// Writes and reads as the bytes say. A refused request changes nothing, nor does a read, nor a
-/// batch of which one update fails. What is there afterwards can be written to a fresh switch.
+/// Makes the writes and reads that the bytes encode. Checks that a refused request, a read, and a
+/// batch with a failed update change nothing, and that the final state can be written to a fresh switch.
 pub fn p4runtime(target: &Target, bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let offline = target.offline.fresh();
@@ -112,7 +112,7 @@ fn request(
     Ok(())
 }
 
-/// How many entities an update adds that was accepted.
+/// Number of entities that an accepted update adds.
 fn added(update: &p4::Update) -> i64 {
     match update.r#type() {
         p4::update::Type::Insert => 1,
@@ -121,7 +121,7 @@ fn added(update: &p4::Update) -> i64 {
     }
 }
 
-/// How many entities there are, without the counters that belong to entries.
+/// Number of entities, without the counters that belong to entries.
 fn entities(state: &[String]) -> i64 {
     let of_an_entry = |entity: &&String| entity.contains("(DirectCounterEntry");
     state.iter().filter(|e| !of_an_entry(e)).count() as i64
@@ -167,14 +167,14 @@ fn state(target: &Target, offline: &Offline, with_counters: bool) -> Vec<String>
     all
 }
 
-/// An update, most of which nearly fit.
+/// An update; most are nearly valid.
 pub fn update(target: &Target, input: &mut Unstructured) -> Result<p4::Update> {
     let update = p4::Update {
         r#type: input.int_in_range(0..=4)?,
         entity: Some(entity(target, input)?),
     };
     Ok(match input.int_in_range(0..=9u8)? {
-        // Some bytes of the encoded message are changed; what still is a message is taken.
+        // Some bytes of the encoded message are changed; the result is used if it can be decoded.
         0 => {
             let mut wire = update.encode_to_vec();
             for _ in 0..input.int_in_range(1..=3u8)? {
@@ -307,7 +307,7 @@ fn id<'a>(input: &mut Unstructured, objects: impl Iterator<Item = &'a Preamble>)
     }
 }
 
-/// Ids that are likely to meet each other.
+/// An id, of so few that messages often have the same one.
 fn small(input: &mut Unstructured) -> Result<u32> {
     match input.int_in_range(0..=19u8)? {
         0 => input.arbitrary(),
