@@ -1,4 +1,4 @@
-//! Types, constants, functions, and what a packet consists of.
+//! Types, constants, functions, and the headers and metadata of a packet.
 
 use super::{
     Array, Block, EnumType, Field, Function, Generator, HeaderType, Parameter, Place, STACK_SIZE,
@@ -15,7 +15,7 @@ impl Generator {
             self.line(&format!("typedef bit<{width}> alias{index}_t;"));
             self.aliases.push((format!("alias{index}_t"), width));
         }
-        // At least one of each, so that there is always one to speak of.
+        // At least one of each, so that there is always one to refer to.
         for index in 0..self.dice.between(1, 2) {
             let name = format!("Kind{index}");
             let members = self.dice.between(2, 4);

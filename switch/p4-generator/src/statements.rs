@@ -3,7 +3,7 @@
 use super::{Array, Block, Generator, Place, STACK_SIZE, Scope, Table, Ty};
 
 impl Generator {
-    /// Writes `count` statements; what they declare is in scope behind them.
+    /// Writes `count` statements; variables that they declare are in scope after them.
     pub(super) fn statements(&mut self, scope: &mut Scope, count: usize, depth: u32) {
         for _ in 0..count {
             self.statement(scope, depth);
@@ -166,7 +166,7 @@ impl Generator {
         self.close("");
     }
 
-    /// Makes a header invalid, or valid with a value in every field, but none that something relies on.
+    /// Makes a header invalid, or valid with a value in every field; not one that the code around relies on.
     fn validity(&mut self, scope: &mut Scope) {
         let open = scope.doubtful_headers();
         if open.is_empty() {

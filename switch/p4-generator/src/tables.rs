@@ -374,7 +374,7 @@ impl Generator {
     fn entry_set(&mut self, key: &Key) -> String {
         let width = self.width(&key.ty);
         let plain = |generator: &mut Generator| match &key.ty {
-            // Few values, so that packets meet them.
+            // Few values, so that packets match them.
             Ty::Bits(_) => format!("{width}w{}", generator.dice.below(1 << width.min(3))),
             // p4c's P4Info has no negative numbers.
             Ty::Signed(_) => format!("{width}s{}", generator.dice.below(1 << (width - 1).min(3))),
