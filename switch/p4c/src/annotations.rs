@@ -79,7 +79,7 @@ pub fn strings(body: &[Token]) -> Vec<String> {
     strings.collect()
 }
 
-/// How the controller knows a type or field: `@name`, or as the program does.
+/// Name of a type or field for the control plane: that of `@name`, or the name in the program.
 pub fn own_name(name: &str, list: &[Annotation]) -> String {
     match string(list, "name") {
         Some(own) => own.strip_prefix('.').unwrap_or(&own).to_owned(),

@@ -362,7 +362,7 @@ pub enum StatementKind {
     Call(Expr),
     /// `if (condition) then else otherwise`.
     If {
-        /// Which branch is executed.
+        /// Selects the branch that is executed.
         condition: Expr,
         /// Branch for true.
         then: Box<Statement>,
@@ -489,7 +489,7 @@ pub enum DeclarationKind {
     },
     /// A struct, header or header union.
     Struct {
-        /// Which of the three.
+        /// One of these three kinds.
         kind: StructKind,
         /// Type variables.
         type_params: Vec<Ident>,

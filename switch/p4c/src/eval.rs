@@ -41,7 +41,7 @@ impl EvalError {
     }
 }
 
-/// Larger shifts of `int` constants only make the compiler run out of memory.
+/// Most bits of a left shift: larger ones of `int` constants only make the compiler run out of memory.
 const MAX_SHIFT: u32 = 65_535;
 
 /// `2^width - 1`
@@ -94,7 +94,8 @@ pub fn unary(op: UnaryOp, operand: &Value, ty: &Type) -> Option<Value> {
     }
 }
 
-/// `ty` is the type of the result; `right_width` is needed for concatenation.
+/// Value of `left op right`. `ty`: type of the result; `right_width`: width of the right operand of a concatenation.
+/// None: the operator does not take these operands.
 pub fn binary(
     op: BinaryOp,
     left: &Value,

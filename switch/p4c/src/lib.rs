@@ -1,4 +1,4 @@
-//! P4_16 for v1model, TNA and T2NA to BMv2 JSON and P4Info.
+//! Compiler from P4_16 for v1model, TNA and T2NA to BMv2 JSON and P4Info.
 //!
 //! ```text
 //! text -> preprocess -> lex -> parse -> check -> elaborate -> bmv2   -> program.json
@@ -6,8 +6,8 @@
 //!                                                                   \> bf_rt -> bf-rt.json
 //! ```
 //!
-//! Every stage reports what is wrong through [`diagnostics`] and goes on where it can; the next stage
-//! only starts on a program without errors. [`compile`] runs them all.
+//! Every stage reports errors through [`diagnostics`] and continues where it can; the next stage only
+//! starts on a program without errors. [`compile`] runs them all.
 
 pub mod annotations;
 pub mod architecture;
@@ -53,16 +53,16 @@ pub struct Compiled {
     pub json: ebb_bmv2_json::Program,
     /// The program for the control plane.
     pub p4info: P4Info,
-    /// Objects that the control plane could not distinguish by the P4Info: the program itself runs without.
+    /// An error about objects that the P4Info does not distinguish; the program runs without it. None: there is none.
     pub p4info_problem: Option<Box<Diagnostic>>,
-    /// The entries that the program's tables have, or why P4Runtime cannot have them.
+    /// The entries of the program's tables, or the reason why P4Runtime cannot have them.
     pub entries: Result<WriteRequest, Box<Diagnostic>>,
     /// The contents of `bf-rt.json`.
     pub bf_rt: serde_json::Value,
 }
 
 impl Compiled {
-    /// The config by which a controller has a switch run the program.
+    /// The config by which a controller installs the program.
     pub fn pipeline_config(&self) -> ForwardingPipelineConfig {
         ForwardingPipelineConfig {
             p4info: Some(self.p4info.clone()),
@@ -94,8 +94,8 @@ pub fn compile_text(name: &str, text: &str) -> Result<Compiled, String> {
     compiled.ok_or_else(|| diagnostics.render(&sources, false))
 }
 
-/// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage
-/// and may print what it made.
+/// As [`compile`], for a preprocessed program; `dump` is called after each stage, and may print its
+/// output.
 pub fn compile_tokens(
     name: &str,
     tokens: &[lex::Token],
@@ -107,7 +107,7 @@ pub fn compile_tokens(
     generate(name, &program, sources, diagnostics, dump)
 }
 
-/// The stages that know nothing of a target: programs of every [`architecture`] go through them.
+/// The stages that do not depend on a target: programs of every [`architecture`] go through them.
 pub fn check_tokens(
     tokens: &[lex::Token],
     diagnostics: &Diagnostics,
@@ -133,7 +133,7 @@ pub fn check_tokens(
     Some(program)
 }
 
-/// The stages behind them.
+/// The stages after [`check_tokens`].
 pub fn generate(
     name: &str,
     program: &ir::Program,

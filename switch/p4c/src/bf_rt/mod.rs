@@ -1,4 +1,4 @@
-//! The schema of BF Runtime, `bf-rt.json`: what a client of BF Runtime knows of a program.
+//! The schema of BF Runtime, `bf-rt.json`, by which clients of BF Runtime know the objects of a program.
 //!
 //! It is [`P4Info`] in another form: everything is a table, with key and data fields that have numbers of their own.
 //! Names of tables begin with that of the pipeline, and the first byte of an id is that of the kind in BF Runtime.

@@ -7,7 +7,7 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Checker<'_> {
-    /// Declarations of `init` are visible in the whole loop, and nowhere else.
+    /// `for (init; condition; update) body`. Declarations of `init` are visible in the whole loop, and nowhere else.
     pub(super) fn for_loop(
         &mut self,
         init: &[ast::Statement],
@@ -38,6 +38,7 @@ impl Checker<'_> {
         })
     }
 
+    /// `for (ty name in collection) body`.
     pub(super) fn for_in(
         &mut self,
         ty: &ast::Type,

@@ -74,7 +74,7 @@ impl Diagnostics {
         out
     }
 
-    /// How many errors and warnings there are, as a line; nothing if there are none.
+    /// The numbers of errors and warnings, as a line; nothing if both are 0.
     fn summary(&self) -> String {
         let counted = |severity: Severity| {
             let n = self.count(severity);
@@ -95,7 +95,7 @@ impl Diagnostics {
     }
 }
 
-/// `file:line:column: `, or nothing for what belongs to no place.
+/// `file:line:column: `, or nothing without a place.
 fn position(span: Option<Span>, sources: &SourceMap) -> String {
     match span {
         Some(span) => {
@@ -169,7 +169,7 @@ fn snippet(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> String {
     if handler.render_report(&mut text, &shown).is_err() {
         return String::new();
     }
-    // The message comes first; it is empty here, behind a sign of its severity.
+    // The report begins with its message, which is empty here, after a sign of the severity. That line is cut off.
     let message = text.find(['×', '⚠', '☞']).unwrap_or_default();
     match text[message..].find('\n') {
         Some(end) => text.split_off(message + end + 1),

@@ -324,7 +324,7 @@ impl Elaborator<'_> {
 }
 
 impl Elaborator<'_> {
-    /// Whether the architecture has externs that return values, and this type is one.
+    /// Whether externs of the architecture return values, and a result of this type is one.
     fn has_values(&self, ty: &Type) -> bool {
         self.program.architecture != Architecture::V1model && !matches!(ty, Type::Void)
     }

@@ -289,7 +289,7 @@ impl Parser<'_> {
         self.prototype_returning(return_type, annotations)
     }
 
-    /// A function behind its return type.
+    /// The rest of a prototype, after its return type.
     fn prototype_returning(
         &mut self,
         return_type: Type,

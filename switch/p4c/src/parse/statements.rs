@@ -140,7 +140,7 @@ impl Parser<'_> {
         Ok(StatementKind::Call(target))
     }
 
-    /// An `if` with all `else if` that follow, which are no nesting to those who write them.
+    /// An `if` with all `else if` that follow. They do not count as nesting, which they are in the tree.
     fn if_statement(&mut self) -> Parsed<StatementKind> {
         let first = self.peek().span;
         let (_, condition, then) = self.if_branch()?;

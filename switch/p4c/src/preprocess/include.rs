@@ -1,4 +1,4 @@
-//! Where an included file is.
+//! Search for included files.
 
 use std::fs::File;
 use std::io::{Error, Read};
@@ -57,7 +57,7 @@ const OTHER_ARCHITECTURES: &[&str] = &[
     "tc_may_override.p4",
 ];
 
-/// A file and how it is called in messages.
+/// A file, and its name in messages.
 pub struct Found {
     pub name: String,
     pub text: String,
@@ -65,14 +65,15 @@ pub struct Found {
     pub next_folder: usize,
 }
 
-/// Why an included file cannot be read.
+/// Reason why an included file cannot be read.
 pub struct Missing {
     pub code: &'static str,
     pub problem: String,
     pub help: String,
 }
 
-/// `own_folder` is that of the file that has the `#include "..."`.
+/// Finds and reads an included file. `own_folder`: the folder of the file with the `#include "..."`, which is searched
+/// first. None: only the include folders are searched.
 pub fn find(
     path: &str,
     own_folder: Option<&Path>,
@@ -147,7 +148,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     read_to_end(File::open(path)?)
 }
 
-/// All that a file or pipe has, unless that is more than a source may have.
+/// Reads all of a file or pipe; more than [`MAX_BYTES`] are an error.
 pub fn read_to_end(source: impl Read) -> Result<Vec<u8>, Error> {
     ebb_files::read_bounded(source, MAX_BYTES)
 }

@@ -1,21 +1,22 @@
-//! The text that the preprocessor makes, with the places it came from.
+//! The output of the preprocessor as text, with the place in the sources of each part of it.
 
 use super::token::{Kind, Padding, Spellings, Token};
 use crate::lex::{self, lex};
 use crate::source::{FileId, SourceMap, Span};
 
-/// From where a part of the text came, which reaches up to the next part.
+/// A part of the text, which ends where the next part begins, and its place in the sources.
 #[derive(Debug)]
 struct Piece {
     /// Where it begins in the text.
     start: u32,
     place: Span,
-    /// Whether it is as in its file, from `place.start` on; else all of it has this one place.
+    /// Whether it is a copy of the file from `place.start` on. Otherwise all of it has the same place, as the expansion
+    /// of a macro has.
     copied: bool,
 }
 
-/// The program after the preprocessor, as text. Tokens stand apart where the C preprocessor has them apart, since P4
-/// reads `>` `>` and `|` `+` `|` as one where they touch.
+/// The preprocessed program as text. White space separates tokens where the C preprocessor separates them, since P4
+/// reads `>` `>` and `|` `+` `|` as one token where they touch.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub text: String,
@@ -56,7 +57,7 @@ impl Output {
                 let line =
                     new_line || (!self.padding.any && gap.is_some_and(|gap| gap.contains('\n')));
                 if self.text.is_empty() {
-                    // Nothing has to stand in front of the first token.
+                    // Nothing separates the first token.
                 } else if line {
                     self.text.push('\n');
                 } else if self.needs_space(token, spellings, sources) {
@@ -115,7 +116,7 @@ impl Output {
 }
 
 impl Piece {
-    /// The place of what this piece, which ends at `end`, has of a span of the text.
+    /// The place in the sources of the part of `span` that lies in this piece, which ends at `end`.
     fn part(&self, span: Span, end: u32) -> Span {
         if !self.copied {
             return self.place;
@@ -134,7 +135,7 @@ fn is_blank(gap: &str) -> bool {
         .all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c))
 }
 
-/// Whether the C preprocessor keeps two tokens apart which nothing stands between, since they could be read as one.
+/// Whether the C preprocessor separates two adjacent tokens, since they could be read as one.
 fn would_join(left: Kind, left_text: &str, right: Kind, right_text: &str) -> bool {
     let sign = match right {
         Kind::Punct => right_text.chars().next(),

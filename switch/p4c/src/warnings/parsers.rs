@@ -17,7 +17,7 @@ pub fn check(parser: &Parser, diagnostics: &Diagnostics) {
     }
 }
 
-/// Cases behind one that takes every value are never reached.
+/// Warns of cases behind one that takes every value, and of a `select` whose cases all lead to one state.
 fn check_cases(cases: &[SelectCase], diagnostics: &Diagnostics) {
     let Some(last) = cases.iter().position(takes_all) else {
         return;
@@ -27,7 +27,7 @@ fn check_cases(cases: &[SelectCase], diagnostics: &Diagnostics) {
         let warning = Diagnostic::warning("parser-transition", unreached.span, message);
         diagnostics.report(warning.note(cases[last].span, "this one takes every value"));
     }
-    // A `default` that stands alone is a place for cases to come.
+    // A `default` that is the only case gives no warning: programs have it as a place for later cases.
     if last > 0
         && cases[..last]
             .iter()
@@ -66,7 +66,7 @@ fn accepts(parser: &Parser) -> bool {
     false
 }
 
-/// Where a state goes.
+/// The states that may follow a state.
 pub(super) fn targets(state: &State) -> Vec<Target> {
     match &state.transition {
         Transition::Direct(target) => vec![*target],

@@ -1,4 +1,4 @@
-//! Keys, sizes and entries of tables that cannot be meant.
+//! Keys, sizes and entries of tables that are probably mistakes.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub fn check(table: &Table, architecture: Architecture, diagnostics: &Diagnostic
             diagnostics.report(Diagnostic::warning("constant-key", key.expr.span, message));
         }
     }
-    // On Tofino, it is the memory that the table takes.
+    // On Tofino, the size decides how much memory the table takes.
     if architecture == Architecture::V1model {
         check_size(table, diagnostics);
     }
