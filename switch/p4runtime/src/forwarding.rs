@@ -1,4 +1,4 @@
-//! A forwarding pipeline config of one switch, and what was written to it.
+//! A forwarding pipeline config of one switch, and the entities written to it.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,8 +17,8 @@ use crate::proto::p4::forwarding_pipeline_config::Cookie;
 use crate::store::Store;
 use crate::translation::{Names, SpecialPorts};
 
-/// A config that was verified. Until it is committed it has its pipeline with it, and takes writes
-/// there: committing only puts that pipeline into the switch.
+/// A config that was verified. It holds its pipeline, and applies writes to it, until it is committed:
+/// that only moves the pipeline into the switch.
 pub struct Forwarding {
     /// State that switches with the same program share.
     pub loaded: Arc<Loaded>,
@@ -27,6 +27,7 @@ pub struct Forwarding {
     pub store: Mutex<Store>,
     /// Values of translated types.
     pub names: Mutex<Names>,
+    /// The pipeline. `None`: a switch has it.
     detached: Mutex<Option<Pipeline>>,
 }
 
@@ -66,7 +67,7 @@ impl Forwarding {
         }
     }
 
-    /// Runs `f` on the pipeline, wherever it is.
+    /// Runs `f` on the pipeline, here or in the switch.
     pub fn with<R>(
         &self,
         switch: &mut dyn Switch,
@@ -114,7 +115,7 @@ impl Forwarding {
         }
     }
 
-    /// Writes what `old` holds to this config (spec: RECONCILE_AND_COMMIT). Counters and registers
+    /// Writes the entities of `old` to this config (spec: RECONCILE_AND_COMMIT). Counters and registers
     /// start again at zero.
     pub fn take_over(&self, old: &Forwarding, switch: &mut dyn Switch) -> Result<()> {
         let internal = |status: Status| EntityError::internal(status.message());

@@ -11,7 +11,7 @@ use crate::proto::p4::{P4Data, P4Header, P4StructLike};
 const MAX_DEPTH: usize = 64;
 const MAX_PARTS: usize = 1 << 16;
 
-/// Whether [`encode_data`] comes to an end: a P4Info may say that a struct is a part of itself.
+/// Checks that [`encode_data`] terminates: in a P4Info, a struct may contain itself.
 pub fn check_type(spec: Option<&P4DataTypeSpec>, types: &P4TypeInfo) -> Result<()> {
     let mut parts = 0;
     match count(spec, types, 0, &mut parts) {

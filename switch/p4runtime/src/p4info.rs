@@ -1,4 +1,4 @@
-//! The P4Info of a pipeline, indexed by id, with errors for people who mistyped one.
+//! The P4Info of a pipeline, indexed by id, with errors that help people who mistyped an id.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::error::{EntityError, Result};
 use crate::p4_data::check_type;
 use crate::proto::config::{self, P4Info, Preamble};
 
-/// How many alternatives an error lists.
+/// Most alternatives that an error lists.
 const SUGGESTIONS: usize = 8;
 
 /// A P4Info object with an id of its own.
@@ -19,7 +19,7 @@ pub trait Object {
         self.preamble().map_or(0, |p| p.id)
     }
 
-    /// The fully qualified name: what the BMv2 JSON calls it, too.
+    /// The fully qualified name, which is also that of the BMv2 JSON.
     fn name(&self) -> &str {
         self.preamble().map_or("", |p| p.name.as_str())
     }
@@ -111,7 +111,7 @@ impl Index {
         self.find(&self.action_profiles, id)
     }
 
-    /// The object with this id, or an error that says what there is instead.
+    /// The object with this id. The error names an object of another kind that has it, or the nearest ids of this kind.
     pub fn find<'a, T: Object>(&self, objects: &'a Objects<T>, id: u32) -> Result<&'a T> {
         if let Some(object) = objects.get(&id) {
             return Ok(object);
@@ -131,7 +131,7 @@ impl Index {
         )))
     }
 
-    /// Whether a read may ask for this id, of which 0 selects all objects of the kind.
+    /// Checks the id of a read, where 0 selects all objects of the kind.
     pub fn check_filter<T: Object>(&self, objects: &Objects<T>, id: u32) -> Result<()> {
         match id {
             0 => Ok(()),
@@ -149,7 +149,7 @@ impl Index {
         ids.find_map(|id| self.direct_meters.get(id))
     }
 
-    /// Ids inside the P4Info that lead nowhere would surface much later, in a Write.
+    /// Checks the references inside the P4Info, and widths: errors in them would surface much later, in a Write.
     fn check_references(&self) -> Result<()> {
         for table in self.tables.values() {
             let check = || {
@@ -187,7 +187,7 @@ impl Index {
     }
 }
 
-/// The most bits of a field, as in the pipeline. A field with 0 bits is of a translated type that is a string.
+/// Most bits of a field, as in the pipeline. A field with 0 bits has a type that is translated to strings.
 const MAX_BITS: i32 = 1 << 16;
 
 fn check_widths<'a>(what: &str, widths: impl Iterator<Item = (&'a String, i32)>) -> Result<()> {
@@ -242,7 +242,7 @@ fn objects<T: Object + Clone>(
     Ok(map)
 }
 
-/// The objects that there are, or those with the nearest ids if there are many.
+/// A list of the objects, or of those with the nearest ids if there are many.
 fn alternatives<T: Object>(objects: &Objects<T>, id: u32) -> String {
     let mut near: Vec<_> = objects.values().collect();
     if near.is_empty() {
@@ -262,7 +262,7 @@ fn alternatives<T: Object>(objects: &Objects<T>, id: u32) -> String {
     format!("nearest: {}{more}", shown.join(", "))
 }
 
-/// "'a' (1), 'b' (2)": what could have been meant, for parameters, fields and the like.
+/// A list of valid names and ids, such as "'a' (1), 'b' (2)", for errors about parameters, fields and the like.
 pub fn choices<'a>(items: impl Iterator<Item = (&'a str, u32)>) -> String {
     let list: Vec<_> = items.map(|(name, id)| format!("'{name}' ({id})")).collect();
     match list.is_empty() {

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use crate::device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
 use crate::lock::lock;
 
-/// It has no ports, its clock stands still, and jobs run at once, in the caller's thread. For
-/// [`Sessions`](crate::Sessions), which look at what of a controller's messages reaches the switch.
+/// A switch without ports, whose clock stands still, and whose jobs run at once in the caller's thread.
+/// For [`Sessions`](crate::Sessions), to check which messages of controllers reach the switch.
 pub struct Plain {
     id: u64,
     switch: Mutex<PlainSwitch>,
@@ -38,12 +38,12 @@ impl Plain {
         }
     }
 
-    /// How many programs it was given.
+    /// Number of programs that were installed.
     pub fn installs(&self) -> usize {
         self.switch().installs
     }
 
-    /// How many frames came to its CPU port.
+    /// Number of packet-outs.
     pub fn packets_out(&self) -> usize {
         self.switch().packets_out
     }

@@ -22,9 +22,9 @@ use crate::served_device::ServedDevice;
 
 /// The shortest time between two samples of a client.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// How old the sample of a stream may be: who is due at about the same time shares one.
+/// Greatest age of a sample that a stream sends, so that streams that are due at about the same time share one.
 const STALE: Duration = Duration::from_millis(10);
-/// How many streams of statistics a device serves at once. A live view has one.
+/// Most streams of statistics that a device serves at once. A live view has one.
 const MOST_STREAMS: usize = 16;
 
 pub struct Service {
@@ -37,7 +37,8 @@ struct Shared {
     served: Arc<ServedDevice>,
     pace: Arc<Pace>,
     samples: Samples<tm::Stats>,
-    /// Held by the call that has a look of its own, so that many of them do not keep others from theirs.
+    /// Held by a call that reads the switch for itself instead of sharing a sample: such calls take turns, so that many
+    /// of them do not delay the samples.
     own_look: tokio::sync::Mutex<()>,
 }
 
@@ -57,7 +58,7 @@ impl Service {
 }
 
 impl Shared {
-    /// Statistics as they are then or later, and when that was.
+    /// Statistics sampled at `since` or later, and the time of the sample.
     async fn sample(&self, since: Instant) -> Result<(Instant, Arc<tm::Stats>), Status> {
         let take = async || {
             let device = &*self.served.device;
@@ -78,11 +79,11 @@ impl Shared {
         let mut last: Option<Instant> = None;
         loop {
             ticks.tick().await;
-            // None is taken before the client has taken the last.
+            // No sample is taken before the client has read the last one.
             let Ok(room) = sender.reserve().await else {
                 return Ok(());
             };
-            // Nobody gets one twice.
+            // A client gets no sample twice.
             let fresh = Instant::now() - STALE.min(interval / 2);
             let later = last.map(|last| last + Duration::from_nanos(1));
             let since = later.map_or(fresh, |later| later.max(fresh));

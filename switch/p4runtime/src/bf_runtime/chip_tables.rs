@@ -1,4 +1,4 @@
-//! The tables that belong to no program: their names, numbers and columns.
+//! The tables of the chip, which are the same for every program: names, ids and fields.
 
 use super::connectors;
 use super::generator;
@@ -17,7 +17,7 @@ pub const MIRROR: u32 = 0xff04_0001;
 
 const TABLES: [Spec; 11] = [
     Spec {
-        // The generation of the chip comes before it.
+        // In the full name, the generation of the chip stands before it.
         name: "dev.device_configuration",
         id: DEVICE,
         kind: "DevConfigure",
@@ -182,17 +182,17 @@ const TABLES: [Spec; 11] = [
     },
 ];
 
-/// All tables of a generation of the chip.
+/// All tables of a generation of the chip. `is_second`: Tofino 2.
 pub fn tables(is_second: bool) -> impl Iterator<Item = &'static Spec> {
     TABLES.iter().chain(generator::tables(is_second))
 }
 
-/// The table with this number.
+/// The table with this id.
 pub fn spec(table: u32, is_second: bool) -> Option<&'static Spec> {
     tables(is_second).find(|spec| spec.id == table)
 }
 
-/// Why a table has no rows; `None`: it may have some.
+/// Reason why a table has no rows. `None`: it may have some.
 pub fn without_rows(table: u32) -> Option<&'static str> {
     match table {
         PORT_STAT => Some("there are no counts of ports here; gNMI has them"),

@@ -1,7 +1,7 @@
-//! The connectors of the front panel: which port of the chip each lane of one is (`$PORT_HDL_INFO`).
+//! The connectors of the front panel: the port of the chip for each of their lanes (`$PORT_HDL_INFO`).
 //!
-//! Boards differ in this. Here connectors are numbered as the ports are, 16 of four lanes in each pipe, on Tofino 2
-//! eight of eight lanes.
+//! Boards differ in this mapping. Here connectors are numbered in the order of their ports: in each pipe 16 of four
+//! lanes, on Tofino 2 eight of eight lanes.
 
 use super::rows::{Spec, answered, keys, row};
 use crate::error::{EntityError, Result};
@@ -27,11 +27,13 @@ pub const TABLE: Spec = Spec {
 /// Pipes of a chip.
 const PIPES: u64 = 4;
 
-/// How the ports of a generation of the chip are numbered.
+/// Numbering of the ports of a generation of the chip.
 struct Numbering {
+    /// Connectors of a pipe.
     of_pipe: u64,
+    /// Lanes of a connector.
     lanes: u64,
-    /// The first port of a pipe that a connector has.
+    /// First port of a pipe that belongs to a connector.
     first: u64,
 }
 
@@ -87,7 +89,7 @@ pub fn read(entry: &bf::TableEntry, is_second: bool) -> Result<Vec<bf::TableEntr
     })
 }
 
-/// The answer to an update.
+/// The error that answers every update.
 pub fn refuse() -> Result<()> {
     let what = "which port a lane is belongs to the board, and is only read";
     Err(EntityError::invalid(what))

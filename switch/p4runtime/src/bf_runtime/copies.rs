@@ -1,11 +1,11 @@
-//! The copies that multicast groups make: how many in all, and which groups have which nodes.
+//! The number of copies that the multicast groups of a device make, and the nodes of the groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{EntityError, Result};
 
-/// How many copies all groups of a device make at most. A few nodes of many ports, listed in many groups, would be
-/// more than there is memory.
+/// Most copies of all groups of a device together. A few nodes of many ports, listed in many groups, would take more
+/// memory than there is.
 const MOST_COPIES: usize = 1 << 20;
 
 /// Copies and nodes of the groups of a device.
@@ -25,8 +25,8 @@ impl Copies {
         groups.copied().collect()
     }
 
-    /// Refuses a group whose nodes make so many copies each, if there would be too many in all. The number of its
-    /// copies.
+    /// Number of copies of a group. `of_nodes`: number of copies of each of its nodes. An error: with this group, there
+    /// would be too many in all.
     pub fn counted(&self, group: u64, of_nodes: impl Iterator<Item = usize>) -> Result<usize> {
         let own = self.groups.get(&group).map_or(0, |(_, copies)| *copies);
         let room = MOST_COPIES - (self.all - own);
@@ -43,7 +43,7 @@ impl Copies {
         Ok(sum)
     }
 
-    /// A group has these nodes now, which make so many copies.
+    /// Sets the nodes of a group, and the number of copies that they make together.
     pub fn set(&mut self, group: u64, nodes: Vec<u64>, copies: usize) {
         self.remove(group);
         for node in &nodes {
@@ -53,7 +53,7 @@ impl Copies {
         self.groups.insert(group, (nodes, copies));
     }
 
-    /// A group is gone.
+    /// Removes a group.
     pub fn remove(&mut self, group: u64) {
         let (nodes, copies) = self.groups.remove(&group).unwrap_or_default();
         self.all -= copies;

@@ -1,5 +1,5 @@
-//! Rules of Tofino's selectors beyond P4Runtime: a group that entries use has an active member, and clients may ask
-//! for the member that a hash selects.
+//! Rules of Tofino's selectors beyond P4Runtime: a group that entries use must have an active member, and clients may
+//! read the member that a hash selects.
 
 use super::answer::{data_field, exact, without_action};
 use super::entries::{everything, only};
@@ -38,7 +38,7 @@ pub fn check_entry(
         }),
         ..bf::TableEntry::default()
     };
-    // One that is not there is refused by name elsewhere.
+    // A group that does not exist is refused elsewhere, with an error that names it.
     let Ok(group) = only(ctx, groups, &group) else {
         return Ok(());
     };

@@ -12,15 +12,15 @@ use crate::proto::config::{self, ActionRef};
 use crate::proto::p4;
 use crate::translation::Names;
 
-/// Where an action is going to be used: it must be allowed there.
+/// Use of an action, which its scope in the table has to allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Entry,
     Default,
 }
 
-/// Checks an action against those that a table has, and returns it for the pipeline; `find` knows the
-/// pipeline's number of an action.
+/// Checks an action against those of a table, and returns it for the pipeline; `find` returns the
+/// pipeline's id of an action.
 pub fn decode_action(
     info: &Index,
     names: &mut Names,
@@ -51,7 +51,7 @@ pub fn decode_action(
     })
 }
 
-/// An action of the program, as P4Runtime says it. `None` if the P4Info does not know it.
+/// A call of an action as a message of P4Runtime. `None`: the P4Info does not have the action.
 pub fn encode_action(
     info: &Index,
     names: &Names,

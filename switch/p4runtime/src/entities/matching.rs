@@ -37,7 +37,7 @@ impl FieldKey {
         }
     }
 
-    /// Keys of the program's own entries. BMv2 JSON says ternary where P4 says optional.
+    /// Keys of the program's own entries. BMv2 JSON has ternary fields where P4 has optional ones.
     pub fn from_pipeline(fields: &[MatchField], key: &[MatchKey]) -> Result<Vec<FieldKey>> {
         let own = |bytes: &Vec<u8>| bytes::strip(bytes).to_vec();
         let convert = |(field, key): (&MatchField, &MatchKey)| {
@@ -68,7 +68,7 @@ impl FieldKey {
     }
 }
 
-/// Match kinds of Tofino that say how entries are stored.
+/// Match kinds of Tofino that choose where entries are stored.
 const STORED_BY: [&str; 2] = ["atcam_partition_index", "dleft_hash"];
 
 pub fn match_type(field: &MatchField) -> Result<MatchType> {
@@ -80,7 +80,7 @@ pub fn match_type(field: &MatchField) -> Result<MatchType> {
             ))),
             Ok(kind) => Ok(kind),
         },
-        // Tofino's tables are stored in parts that such a field chooses, whole.
+        // All bits of such a field select the part of the table that is looked up, so it matches exactly.
         Some(Match::OtherMatchType(kind)) if STORED_BY.contains(&kind.as_str()) => {
             Ok(MatchType::Exact)
         }

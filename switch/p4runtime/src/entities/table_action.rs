@@ -36,7 +36,7 @@ pub fn decode_table_action(
     let action = match kind {
         Type::Action(action) if !indirect => {
             let refs = &table.action_refs;
-            let find = known(plan);
+            let find = action_ids(plan);
             let call = decode_action(ctx.info, ctx.names, refs, action, for_use, find)?;
             TableAction::Direct(call)
         }
@@ -68,8 +68,8 @@ pub fn decode_table_action(
     Ok((action, None))
 }
 
-/// Looks actions of a table up for the pipeline.
-fn known(plan: &TablePlan) -> impl Fn(&config::Action) -> Result<ActionId, ControlError> {
+/// The pipeline's ids of the actions of a table.
+fn action_ids(plan: &TablePlan) -> impl Fn(&config::Action) -> Result<ActionId, ControlError> {
     |action| {
         let found = plan.actions.get(&action.id()).copied();
         found.ok_or_else(|| ControlError::NotFound {
@@ -125,7 +125,8 @@ fn decode_set(
             let action = item.action.as_ref();
             let action = action.ok_or_else(|| EntityError::invalid("has no action"))?;
             let refs = &table.action_refs;
-            let call = decode_action(info, ctx.names, refs, action, Use::Entry, known(plan))?;
+            let find = action_ids(plan);
+            let call = decode_action(info, ctx.names, refs, action, Use::Entry, find)?;
             item.action = encode_action(info, ctx.names, refs, ctx.pipeline, &call);
             Ok(WeightedAction {
                 call,
@@ -146,7 +147,7 @@ fn decode_set(
     Ok((TableAction::Set(actions), canonical))
 }
 
-/// How the size of the set is counted.
+/// Checks all of a set but its actions, and returns how its size is counted.
 fn check_set(
     ctx: &Context,
     profile: &config::ActionProfile,

@@ -7,7 +7,7 @@ use tonic::Status;
 use super::{Layout, LinkEnd, Node};
 use crate::quote::short;
 
-/// More names than this would hide the message.
+/// Most names of a list in an error; more would hide its message.
 const NAMES_SHOWN: usize = 24;
 
 /// A node, and perhaps one of its ports.
@@ -18,7 +18,7 @@ struct Place {
 }
 
 impl Place {
-    fn is(self, end: LinkEnd) -> bool {
+    fn covers(self, end: LinkEnd) -> bool {
         self.node == end.node && self.port.is_none_or(|port| port == end.port)
     }
 }
@@ -51,7 +51,8 @@ impl Layout {
             "" => None,
             _ => Some(self.place(b)?),
         };
-        let joins = |from: LinkEnd, to: LinkEnd| near.is(from) && far.is_none_or(|far| far.is(to));
+        let joins =
+            |from: LinkEnd, to: LinkEnd| near.covers(from) && far.is_none_or(|far| far.covers(to));
         let found: Vec<_> = (0..self.links.len())
             .filter_map(|index| {
                 let [first, second] = self.links[index];
@@ -73,7 +74,7 @@ impl Layout {
                 )))
             }
             _ => {
-                let them = some(found.iter().map(|(index, _)| self.link_name(*index)));
+                let them = name_list(found.iter().map(|(index, _)| self.link_name(*index)));
                 Err(Status::invalid_argument(format!(
                     "{} links fit; name ports to choose one of: {them}",
                     found.len()
@@ -82,7 +83,7 @@ impl Layout {
         }
     }
 
-    /// A switch and its port, which `at` names or which leads from there to `toward`.
+    /// A switch and its port: the port that `at` names, or the one of the link from `at` to `toward`.
     pub(super) fn switch_port(&self, at: &str, toward: &str) -> Result<(usize, u16), Status> {
         let place = self.place(at)?;
         let Node::Switch(switch) = place.node else {
@@ -115,7 +116,7 @@ impl Layout {
 
     fn links_where(&self, wanted: impl Fn(&[LinkEnd; 2]) -> bool) -> String {
         let found = (0..self.links.len()).filter(|index| wanted(&self.links[*index]));
-        some(found.map(|index| self.link_name(index)))
+        name_list(found.map(|index| self.link_name(index)))
     }
 
     fn place(&self, text: &str) -> Result<Place, Status> {
@@ -151,15 +152,15 @@ impl Layout {
                 Status::not_found(format!(
                     "there is no switch or host \"{}\"; switches: {}; hosts: {}",
                     short(name),
-                    some(self.switches.iter().map(|s| &s.name)),
-                    some(&self.hosts)
+                    name_list(self.switches.iter().map(|s| &s.name)),
+                    name_list(&self.hosts)
                 ))
             })
     }
 }
 
 /// A list for people, cut where it would be too long.
-fn some<T: Display>(names: impl IntoIterator<Item = T>) -> String {
+fn name_list<T: Display>(names: impl IntoIterator<Item = T>) -> String {
     let mut names = names.into_iter();
     let shown: Vec<_> = names
         .by_ref()

@@ -1,12 +1,12 @@
-//! openconfig-interfaces as far as a switch has it: the leaves of an interface, and what they hold at one instant.
+//! The part of openconfig-interfaces that a switch has: the leaves of an interface, and their values at one instant.
 
 use std::sync::Arc;
 
 use crate::device::PortState;
 
-/// The module of all nodes but those that others add to it.
+/// The module of all nodes except those of modules that augment it.
 pub const INTERFACES: &str = "openconfig-interfaces";
-/// Adds the ports of P4Runtime.
+/// The module that augments it with the port numbers of P4Runtime.
 pub const P4RT: &str = "openconfig-p4rt";
 
 /// Value of a leaf.
@@ -88,7 +88,8 @@ const fn of_p4rt(path: &'static [&'static str], value: fn(&Interface) -> Value) 
 }
 
 impl Leaf {
-    /// Whether it changes with every packet, so that a client that leaves it to us gets samples.
+    /// Whether it changes with every packet, so that a client that leaves the mode of a subscription to the switch gets
+    /// samples.
     pub fn is_counter(&self) -> bool {
         self.path.contains(&"counters")
     }
@@ -142,7 +143,7 @@ impl Interfaces {
         &self.0[usize::from(place.interface)].1
     }
 
-    /// The sample of what the ports are like at an instant.
+    /// A sample of the states of the ports at an instant.
     pub fn sample(&self, at_ns: i64, states: &[PortState]) -> Sample {
         let interface = |(port, name): &(u16, Arc<str>)| {
             let state = states.iter().find(|state| state.port == *port)?.clone();
