@@ -17,7 +17,7 @@ pub(crate) struct Action {
     pub source: Source,
     /// Its parameters, in order.
     pub params: Vec<Param>,
-    /// How many words its arguments take.
+    /// Words of its arguments.
     pub data_words: usize,
     /// Its primitives, in order.
     pub body: Vec<Primitive>,
@@ -69,9 +69,9 @@ pub(crate) enum Primitive {
     Push(StackRef, Number),
     /// P4's `pop_front`.
     Pop(StackRef, Number),
-    /// Goes on at another primitive.
+    /// Jumps to the primitive with this index.
     Jump(Number),
-    /// Goes on at another primitive if a condition is false (`_jump_if_zero`).
+    /// Jumps to the primitive with this index if a condition is false (`_jump_if_zero`).
     JumpUnless(Condition, Number),
     /// Ends the pipeline.
     Exit,
@@ -137,13 +137,13 @@ pub(crate) enum Primitive {
 /// A primitive that only programs for Tofino have.
 #[derive(Debug)]
 pub(crate) enum TofinoPrimitive {
-    /// Puts a header in front of the packet, behind those before, if it is valid.
+    /// Appends a header to those that are emitted in front of the payload, if it is valid.
     Emit(u32),
     /// Asks for a copy in a mirror session, with a header in front of it.
     Mirror(Number, Option<u32>),
     /// Asks for a resubmission with a header.
     Resubmit(Option<u32>),
-    /// Counts the packet in a cell of a counter array, with fewer bytes than it has.
+    /// Counts the packet in a cell of a counter array, with its bytes less a number.
     CountLess(u32, Number, Number),
     /// Stores the whole result of a calculation.
     WholeHash(Target, u32),
@@ -152,7 +152,7 @@ pub(crate) enum TofinoPrimitive {
     CountDeparting(Option<(u32, Number)>),
     /// Stores the index of the entry that the table has hit, which is that of its cell in direct registers.
     EntryIndex(Target),
-    /// Stores what a cell of a filter array makes of a number.
+    /// Stores the result of a cell of a filter array for the input `of`.
     Filter {
         to: Target,
         filter: u32,

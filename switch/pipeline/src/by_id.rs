@@ -47,7 +47,7 @@ impl<T> ById<T> {
         self.in_order.contains_key(id)
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.in_order.len()
     }

@@ -1,6 +1,6 @@
 //! Reasons for which the pipeline itself drops packets.
 
-/// Why the pipeline itself dropped a packet.
+/// Reason why the pipeline itself dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DropReason {
     /// Its `egress_spec` was the drop port after ingress.

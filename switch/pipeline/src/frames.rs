@@ -1,4 +1,4 @@
-//! Memory of frames that are gone, for frames to come.
+//! Recycling of the memory of frames.
 
 use crate::free_list::FreeList;
 
@@ -12,8 +12,8 @@ const KEPT_BYTES: usize = 128 << 20;
 /// offloads, and later frames hardly ever need that.
 const TOO_LONG_BYTES: usize = 10_000;
 
-/// Frames to be used again. Short and long ones are kept apart, so that control packets do not take
-/// the memory of full ones, which would spread them over many pages.
+/// Free frames, to be used again. Short and long ones are kept apart, so that control packets do not
+/// take the memory of full ones, which would spread them over many pages.
 #[derive(Debug, Default)]
 pub struct Frames {
     short: Kind,
@@ -46,7 +46,7 @@ impl Frames {
         frame
     }
 
-    /// Takes the memory of a frame that is gone.
+    /// Takes back a frame that is not needed any more.
     pub fn give(&mut self, frame: Vec<u8>) {
         let bytes = frame.capacity();
         let kind = match bytes {

@@ -2,8 +2,8 @@
 //! It uses no I/O and no clock.
 //!
 //! [`Pipeline::load`] takes a BMv2 JSON program. A frame goes through [`Pipeline::ingress`], which
-//! says what becomes of it; the traffic manager queues it; [`Pipeline::egress`] turns it into a
-//! frame again. The module [`control`] has what a P4Runtime server needs. The behaviour is that of
+//! returns its outcome; the traffic manager queues the packet; [`Pipeline::egress`] turns it into a
+//! frame again. The module [`control`] has the functions of a P4Runtime server. The behaviour is that of
 //! BMv2's `simple_switch`. Where P4 leaves something undefined, the result is zero or nothing, and
 //! always the same.
 

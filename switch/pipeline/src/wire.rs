@@ -7,15 +7,18 @@
 use crate::bits::{first_word_bits, low_mask};
 use crate::slot::Slot;
 
-/// One word of a field and where it lies in the bytes.
+/// One word of a field and its place in the bytes.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
+    /// Index of the word in the packet.
     at: u32,
+    /// First bit in the bytes.
     bit: u32,
+    /// Bits of the word that belong to the field, 1 to 64.
     bits: u32,
 }
 
-/// The words of fields that follow each other from a bit on. A field of no bits has none.
+/// The words of consecutive fields, of which the first begins at `bit`. A field of width 0 has none.
 fn cuts(mut bit: u32, fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
     let mut all = Vec::new();
     for slot in fields.into_iter().filter(|s| s.bits > 0) {
@@ -34,7 +37,7 @@ fn cuts(mut bit: u32, fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
 pub(crate) struct Pieces {
     /// The parts, in the order of the bytes.
     pub pieces: Box<[Piece]>,
-    /// How many bytes there are.
+    /// Length of the fields in bytes, rounded up.
     pub bytes: usize,
 }
 
@@ -57,12 +60,12 @@ pub(crate) struct Piece {
 }
 
 impl Pieces {
-    /// The fields from the first bit on.
+    /// Fields that begin at the first bit.
     pub fn new(fields: impl IntoIterator<Item = Slot>) -> Pieces {
         Pieces::behind(0, fields)
     }
 
-    /// The fields behind this many zeros.
+    /// Fields that begin after this many zero bits.
     pub fn behind(zeros: u32, fields: impl IntoIterator<Item = Slot>) -> Pieces {
         let cuts = cuts(zeros, fields);
         let mut pieces = Vec::new();
@@ -108,7 +111,7 @@ impl Pieces {
         self.read_those(data, words, |_| true);
     }
 
-    /// Reads the words that `wanted` says yes to.
+    /// Reads only words whose indices `wanted` accepts.
     #[inline]
     pub fn read_those(&self, mut data: &[u8], words: &mut [u64], wanted: impl Fn(u32) -> bool) {
         let mut chunk = take_chunk(&mut data);

@@ -27,7 +27,7 @@ const LENGTHS: [(u32, u32); 12] = [
     (32, 1),
 ];
 
-/// The same numbers in every run: an LCG (Knuth, MMIX).
+/// Pseudorandom numbers, the same in every run: an LCG (Knuth, MMIX).
 pub struct Random(pub u64);
 
 impl Random {
@@ -114,7 +114,7 @@ fn install_groups(pipeline: &mut Pipeline) -> Result<(), String> {
     Ok(())
 }
 
-/// Each entry asks for a source in 172/8 or for a port below 1024, which no packet has.
+/// Each entry matches sources in 172/8 or ports below 1024, which no packet has.
 fn install_acl(pipeline: &mut Pipeline, random: &mut Random) -> Result<(), String> {
     let table = pipeline.table("RouterIngress.acl").map_err(text)?;
     let action = pipeline

@@ -12,7 +12,7 @@ use crate::bits::low_mask;
 use crate::layout::Layout;
 use crate::slot::Slot;
 
-/// A number of which those bits are right that were asked for.
+/// A number whose low bits are right, as many as were requested; the others may have any value.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
     Const(u64),
@@ -141,7 +141,7 @@ impl Word {
     }
 }
 
-/// A number as `bit<width>`, which is 0 below that and the largest number above it.
+/// A number saturated to `bit<width>`: 0 if it is negative, the largest value if it is above that.
 fn saturated(of: &Num, width: u32, layout: &Layout) -> Option<Word> {
     if width > 64 {
         return None;
@@ -165,7 +165,7 @@ fn saturated(of: &Num, width: u32, layout: &Layout) -> Option<Word> {
     Some(Word::If(Box::new(is_above), Box::new(most), Box::new(word)))
 }
 
-/// Words that compare as two numbers do, though these may be negative.
+/// Words whose unsigned comparison gives that of two numbers, which may be negative.
 fn comparable(a: &Num, b: &Num, layout: &Layout) -> Option<(Word, Word)> {
     if let (Some(a), Some(b)) = (Word::exact(a, layout), Word::exact(b, layout)) {
         return Some((a, b));
@@ -173,7 +173,7 @@ fn comparable(a: &Num, b: &Num, layout: &Layout) -> Option<(Word, Word)> {
     let word = |n: &Num| {
         let is_signed_word = bound(n).bits < u64::BITS;
         let word = is_signed_word.then(|| Word::low(n, 64, layout)).flatten()?;
-        // This puts negative numbers in front of the others.
+        // The offset makes negative numbers less than the others.
         Some(binary(BinaryOp::Xor, word, Word::Const(1 << 63)))
     };
     Some((word(a)?, word(b)?))
@@ -318,7 +318,7 @@ impl Test {
     }
 }
 
-/// This is kept out of line, so that the other cases need not make room for it.
+/// Kept out of line, so that the other cases need no stack space for it.
 #[inline(never)]
 fn plain(condition: &Bool, scope: &Scope) -> bool {
     condition.eval(scope)

@@ -1,4 +1,4 @@
-//! Constant entries of a table as comparisons, the first to fit decides.
+//! Constant entries of a table as a chain of comparisons: the first entry that matches is hit.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use super::code::Code;
 use crate::profile::{BoundAction, Resolved};
 use crate::table::{Entry, KeyField, Table, TableSpec};
 
-/// Most comparisons that the entries of a table make together; more are searched for as other entries are.
+/// Most comparisons of all entries of a table together. Beyond them, entries are looked up as in any other table.
 const MAX_COMPARISONS: usize = 24;
 
 /// An entry that never changes.
@@ -29,7 +29,7 @@ enum Test {
 }
 
 impl Test {
-    /// The comparisons that an entry asks of a field of one word.
+    /// The comparisons by which an entry matches a field of one word.
     fn of(field: &KeyField, entry: &Entry) -> Vec<Test> {
         let (at, all) = (field.slot.at, crate::bits::low_mask(field.slot.bits));
         let range = entry.key.ranges.iter().find(|r| r.first == field.first);
@@ -52,8 +52,8 @@ impl Test {
     }
 }
 
-/// The entries of a table in the order in which they are tried; `None` if they may change, are searched for faster, or
-/// if a packet that hits one changes something.
+/// The entries of a table in the order in which they are tried. `None`: they may change, a lookup is faster, or a hit
+/// changes state.
 fn constants(table: &Table) -> Option<Vec<Constant<'_>>> {
     let spec: &TableSpec = &table.spec;
     let is_word = |field: &KeyField| field.slot.words == 1 && field.mask.is_none();
@@ -89,7 +89,7 @@ fn constants(table: &Table) -> Option<Vec<Constant<'_>>> {
 impl Code<'_, '_> {
     /// Tries the constant entries of a table. A packet that hits one goes to `done` with the outcome and the data of
     /// the action, as does one that hits none if the default action is constant too: then the result is true.
-    /// Otherwise the code goes on for those that hit none.
+    /// Otherwise the code after this call handles those that hit none.
     pub fn try_constants(&mut self, table: &Table, done: Block) -> bool {
         let Some(entries) = constants(table) else {
             return false;
@@ -135,7 +135,7 @@ impl Code<'_, '_> {
         }
     }
 
-    /// Goes to a block with an outcome and the data of an action, which the program keeps at its place.
+    /// Jumps to a block with an outcome and the address of the data of an action, which the program never moves.
     fn jump_with_action(&mut self, to: Block, bound: &BoundAction, hit: u64) {
         let outcome = self.constant(u64::from(bound.action) | hit);
         let data = self.constant(bound.data.as_ptr() as u64);

@@ -430,14 +430,14 @@ impl Machine<'_> {
         self.packet.frame.truncate(whole);
     }
 
-    /// Parser, control and deparser of half a pipeline of Tofino. `goes_on` sees the error of the parser, and says
-    /// whether the packet is to be processed. Returns the error, and whether the headers are written: not if the
-    /// deparser does not always emit the same ones, or if the frame is wanted as it came in.
+    /// Parser, control and deparser of half a pipeline of Tofino. `accepts` gets the error of the parser, and decides
+    /// whether the packet is processed. Returns the error, and whether the headers are written: not if the
+    /// deparser does not always emit the same ones, or if the frame is needed as it came in.
     pub fn half_native(
         &mut self,
         native: &Native,
         half: Half,
-        goes_on: impl FnOnce(&mut Self, u32) -> bool,
+        accepts: impl FnOnce(&mut Self, u32) -> bool,
     ) -> (u32, bool) {
         let code = &native.halves[half.pipe][half.gress as usize];
         if !code.apart {
@@ -449,7 +449,7 @@ impl Machine<'_> {
             // The parser may have put them into the frame.
             context = self.context();
         }
-        if !goes_on(self, error) {
+        if !accepts(self, error) {
             return (error, false);
         }
         if self.state.sets_all.load(Ordering::Relaxed) {

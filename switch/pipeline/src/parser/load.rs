@@ -29,7 +29,7 @@ pub(crate) struct ParserLoader<'a> {
 type Result<T> = std::result::Result<T, LoadError>;
 
 impl ParserLoader<'_> {
-    /// Loads all states, whose numbers are those from `first` on.
+    /// Loads all states, which are numbered from `first` on.
     pub fn load(&mut self, parser: &json::Parser, first: u32) -> Result<Parser> {
         let names: HashMap<&str, u32> = parser
             .parse_states
@@ -98,20 +98,7 @@ impl ParserLoader<'_> {
                 .map(|m| self.key_value(&m.0, key_bytes))
                 .transpose()?;
             let test = if kind == TransitionKind::ParseVset {
-                let set = *self
-                    .value_sets
-                    .get(value)
-                    .ok_or_else(|| LoadError::missing("parser value set", value))?;
-                let fields = &mut self.value_set_fields[set as usize];
-                if fields.is_empty() {
-                    *fields = widths.clone();
-                } else if *fields != widths {
-                    return Err(LoadError::new(
-                        format!("parser value set {value}"),
-                        "it is used in selects with keys of different widths",
-                    ));
-                }
-                Test::ValueSet(set, mask)
+                Test::ValueSet(self.value_set(value, &widths)?, mask)
             } else {
                 Test::Value {
                     value: self.key_value(value, key_bytes)?,
@@ -124,6 +111,24 @@ impl ParserLoader<'_> {
             state.short = ShortSelect::new(&state.key, &state.cases, state.default);
         }
         Ok(state)
+    }
+
+    /// Number of a value set that is used in a select with key fields of these widths, which are noted.
+    fn value_set(&mut self, name: &str, widths: &[u32]) -> Result<u32> {
+        let set = *self
+            .value_sets
+            .get(name)
+            .ok_or_else(|| LoadError::missing("parser value set", name))?;
+        let fields = &mut self.value_set_fields[set as usize];
+        if fields.is_empty() {
+            *fields = widths.to_vec();
+        } else if *fields != widths {
+            return Err(LoadError::new(
+                format!("parser value set {name}"),
+                "it is used in selects with keys of different widths",
+            ));
+        }
+        Ok(set)
     }
 
     /// A value or mask of a select, padded to the length of its key.
@@ -221,7 +226,7 @@ impl ParserLoader<'_> {
         })
     }
 
-    /// Where a header is extracted to, and one of the headers that this may be.
+    /// Destination of an `extract`, and a header of its type.
     fn extract_to(&self, value: &Value) -> Result<(ExtractTo, u32)> {
         let of_stack = |s: &Stack, headers: Vec<u32>| match headers.first().copied() {
             Some(first) => Ok((ExtractTo::Stack(s.next_at, headers.into()), first)),

@@ -16,11 +16,11 @@ pub(crate) enum Lookup {
     Ternary(Tuples),
 }
 
-/// How many maps can be searched in the time that finding a recent key takes.
+/// Number of maps that can be searched in the time of a lookup among recent keys.
 const FEW_MAPS: usize = 3;
 
-/// From this many values of words on, recent keys are found sooner. With fewer it does not pay: where
-/// there are more flows than slots, looking for them in vain costs more than it saves (`make bench
+/// Most values of words for which a search is at least as good as a lookup among recent keys. With
+/// more flows than slots for these, the misses then cost more than the hits save (`make bench
 /// BENCH=tables`: 500 entries of 10 values, 4096 flows).
 const MANY_VALUES: usize = 16;
 

@@ -98,7 +98,8 @@ impl Pipeline {
         }
     }
 
-    /// Where a packet goes that ingress has not dropped: to a port, to copies, or nowhere. `cpu` gets a copy, too.
+    /// The verdict on a packet that ingress has not dropped: a port, copies, or a drop for want of a destination. `cpu`
+    /// gets a copy, too.
     fn destination(
         &mut self,
         packet: Box<Packet>,
@@ -213,7 +214,7 @@ impl Pipeline {
     }
 
     /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser, and whether
-    /// the headers are written, as they need not be if the packet ends here.
+    /// the headers are written. If not, the caller writes them unless the packet ends here.
     fn pass(
         &mut self,
         now: Instant,
@@ -235,8 +236,8 @@ impl Pipeline {
         (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);
         packet.metadata_bytes = 0;
         let no_error = self.program.errors.no_error;
-        // Without a field for errors ingress drops a packet that has one.
-        let goes_on = |m: &mut Machine, error| match errors {
+        // Without a field for errors of the parser, ingress drops packets with one.
+        let accepts = |m: &mut Machine, error| match errors {
             Some(place) => {
                 let bits = m.error_bits(error);
                 place.set(&mut m.packet.words, bits);
@@ -246,13 +247,13 @@ impl Pipeline {
         };
         let mut machine = self.machine(packet, now);
         let (error, is_written) = match machine.native() {
-            Some(native) => machine.half_native(native, half, goes_on),
+            Some(native) => machine.half_native(native, half, accepts),
             None => {
                 machine.packet.join_front();
                 for place in tofino.selectors(gress) {
                     place.set(&mut machine.packet.words, u64::MAX);
                 }
-                (machine.half_interpreted(blocks, gress, goes_on), false)
+                (machine.half_interpreted(blocks, gress, accepts), false)
             }
         };
         match is_written {
@@ -286,7 +287,8 @@ impl Pipeline {
         packet.note_whole();
     }
 
-    /// Gives counters of the bytes that leave those that the packet has now, in the place of those it came with.
+    /// Corrects the counters of departing bytes, which have counted the length with which the packet arrived, to the
+    /// length with which it leaves.
     fn count_departing(&mut self, packet: &Packet) {
         let leaves = packet.frame.len() as u64 + u64::from(FCS_BYTES);
         let more = leaves.wrapping_sub(u64::from(packet.ingress_length));

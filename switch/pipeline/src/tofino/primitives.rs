@@ -1,4 +1,4 @@
-//! Half a pipeline and the primitives of Tofino, by the interpreter.
+//! Interpreter of half a pipeline (ingress or egress), and of the primitives of Tofino.
 
 use super::blocks::*;
 use crate::action::TofinoPrimitive;
@@ -7,18 +7,18 @@ use crate::machine::Machine;
 use crate::program::Emit;
 
 impl Machine<'_> {
-    /// Parser, control and deparser of half a pipeline. `goes_on` sees the error of the parser, and says whether the
-    /// packet is to be processed. Returns the error.
+    /// Runs parser, control and deparser of half a pipeline. `accepts` gets the error of the parser, and decides
+    /// whether the packet is processed. Returns the error.
     pub(super) fn half_interpreted(
         &mut self,
         blocks: &Blocks,
         gress: Gress,
-        goes_on: impl FnOnce(&mut Self, u32) -> bool,
+        accepts: impl FnOnce(&mut Self, u32) -> bool,
     ) -> u32 {
         let mut error = self.program.errors.no_error;
         self.interpret(|m| {
             error = m.parse_from(blocks.parsers[gress as usize]);
-            if goes_on(m, error) {
+            if accepts(m, error) {
                 m.pipeline(blocks.controls[gress as usize]);
                 m.end_control();
                 m.run(&blocks.deparsers[gress as usize], &[]);
@@ -35,7 +35,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether the frame is wanted as it came in, behind the deparser: by a mirror or resubmission of ingress, or
+    /// Whether the frame is needed after the deparser as it came in: for a mirror or resubmission of ingress, or
     /// because the packet has failed.
     pub fn wants_original(&self, gress: Gress) -> bool {
         let tofino = &self.state.tofino;
