@@ -22,7 +22,7 @@ pub struct EngineFabric {
     pub captures: PathBuf,
     /// Origin of the times in captures: see [`capture::to_files`].
     pub epoch_ns: u64,
-    /// Way to the thread that runs the network.
+    /// Handle of the thread that runs the network.
     pub handle: ControlHandle,
 }
 
@@ -49,7 +49,7 @@ impl Fabric for EngineFabric {
 
     async fn set_link(&self, link: usize, states: [proto::LinkState; 2]) -> Result<(), Status> {
         for (end, state) in self.links[link].into_iter().zip(states) {
-            let set = self.handle.set_link(end, asked(state));
+            let set = self.handle.set_link(end, from_proto(state));
             set.await.map_err(stopped)?.map_err(refused)?;
         }
         Ok(())
@@ -90,7 +90,7 @@ fn to_proto(state: LinkState) -> proto::LinkState {
     }
 }
 
-fn asked(state: proto::LinkState) -> LinkState {
+fn from_proto(state: proto::LinkState) -> LinkState {
     LinkState {
         up: state.up,
         loss: state.loss,

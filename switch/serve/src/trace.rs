@@ -7,6 +7,7 @@ use ebb_pipeline::control::Replica;
 use ebb_pipeline::trace::{Change, Choice, TraceEvent, Value};
 use ebb_traffic_manager::Depth;
 
+/// The message about a visit of a packet to a switch.
 pub fn message(visit: &Visit) -> proto::Visit {
     let event = |event: &Event| proto::Event {
         text: event.to_string(),
