@@ -1,4 +1,4 @@
-//! The queues of a port and the pool that they share: which packets have room, and which give way.
+//! The queues of a port and the pool that they share: admission of packets, and push-out.
 
 use ebb_units::Instant;
 
@@ -21,10 +21,10 @@ pub(crate) struct Buffer<P> {
     pool_limit: Limit,
     /// Occupancy of the pool: all queues that use it.
     pool: Depth,
-    /// Behind an ingress stage, the limit of the pool is that of each queue.
+    /// Behind an ingress stage: the limit of the pool applies to each queue by itself.
     room_per_queue: bool,
-    /// The queues, of which those beyond the first eight have to be reached; those that are not listed
-    /// admit nothing.
+    /// The queues; those beyond the first eight exist only after [`reach`](Self::reach). Queues that the
+    /// profile does not list admit nothing.
     queues: PerQueue<Queue<P>>,
 }
 
@@ -74,13 +74,13 @@ impl<P> Buffer<P> {
         listed.fold(0, |set, (id, _)| set | 1 << id)
     }
 
-    /// Makes sure that a queue is there, whether listed or not.
+    /// Makes sure that a queue exists in memory, whether listed or not.
     #[inline]
     pub(crate) fn reach(&mut self, id: usize) {
         self.queues.reach(id, Queue::new);
     }
 
-    /// A queue if it is there.
+    /// A queue. `None`: it has not been reached.
     pub(crate) fn known(&self, id: usize) -> Option<&Queue<P>> {
         self.queues.get(id)
     }
@@ -142,7 +142,7 @@ impl<P> Buffer<P> {
         queue.check();
     }
 
-    /// Notes of the packet that was just pushed what its queue has to know of it.
+    /// Lets a queue that keeps notes of its packets note the one that was just pushed.
     #[inline]
     pub(crate) fn note(&mut self, id: usize, arrival: &Arrival) {
         let queue = &mut self.queues[id];
@@ -186,8 +186,9 @@ impl<P> Buffer<P> {
         Admission::Dropped { packet, reason }
     }
 
-    /// Pushes out packets so that one fits that otherwise would not, for `reason`. False: there are too few
-    /// that give way to it, and none does. A queue that is exempt from the pool's limit admits it anyway.
+    /// Makes room for a packet that was refused for `reason`, by pushing out packets that give way to it. False: there
+    /// are too few of them, and none is pushed out. If its queue has room and is exempt from the pool's limit, the
+    /// packet is admitted even then, and they are pushed out.
     #[cold]
     pub(crate) fn make_room(
         &mut self,
@@ -234,7 +235,8 @@ impl<P> Buffer<P> {
         true
     }
 
-    /// Deflects the youngest packet of a queue so that one fits, if it is its turn and that is enough.
+    /// Deflects the youngest packet of the queue in place of the arriving one, if the coin selects it and that makes
+    /// enough room.
     #[cold]
     #[inline(never)]
     fn take_place_of_youngest(
@@ -262,7 +264,7 @@ impl<P> Buffer<P> {
         true
     }
 
-    /// Whether a packet of `len` bytes would fit into a queue if so much had left it and the pool.
+    /// Whether a packet of `len` bytes would fit into a queue if `own` had left it, and `pooled` the pool.
     fn fits(&self, id: usize, len: u64, own: Depth, pooled: Depth) -> bool {
         let queue = &self.queues[id];
         queue.limit.admits(queue.depth.minus(own), len)
@@ -277,7 +279,7 @@ impl<P> Buffer<P> {
         giving.fold(0, |set, (id, _)| set | 1 << id)
     }
 
-    /// How much waits in these queues.
+    /// Packets and bytes in these queues.
     fn depth_of(&self, queues: QueueSet) -> Depth {
         ids(queues).fold(Depth::default(), |sum, id| sum.plus(self.queues[id].depth))
     }

@@ -23,7 +23,7 @@ pub struct DelayBucket {
 /// there were no delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelaySummary {
-    /// How many delays there were.
+    /// Number of delays.
     pub count: u64,
     /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
@@ -70,9 +70,8 @@ impl DelayTally {
     }
 }
 
-/// How many delays are buffered and then counted at once. With many queues no counter is in a
-/// cache, and each delay has another counter: waiting for all of them at once takes little longer
-/// than waiting for one.
+/// Number of delays that are buffered and then counted together. With many queues, each counter is a
+/// cache miss; misses that overlap take little longer than a single one.
 const TOGETHER: usize = 19;
 
 /// The histogram of one queue: the buffer fills one cache line, the counters lie elsewhere.
@@ -81,7 +80,7 @@ const TOGETHER: usize = 19;
 pub(crate) struct DelayHistogram {
     /// Bucket numbers of the latest delays, which are not counted yet.
     latest: [u16; TOGETHER],
-    /// How many entries of `latest` are in use.
+    /// Number of entries of `latest` in use.
     latest_len: u16,
     /// The counters.
     counters: Counters,
@@ -93,9 +92,9 @@ struct Counters {
     /// A counter per bucket number, octave by octave up to the last one that ever had a packet;
     /// `None` for those that had none: the delays of a queue are in few of them.
     octaves: Vec<Option<Box<[u32; PARTS as usize]>>>,
-    /// How many packets these counters have together, so that none overflows.
+    /// Packets that these counters have together, so that none overflows.
     counted: u32,
-    /// Packets by bucket number that these counters had before they began again; empty until then.
+    /// Packets by bucket number that these counters had before they were last set to zero; empty until then.
     before: Vec<u64>,
 }
 

@@ -1,10 +1,10 @@
-//! How much waits in a queue.
+//! Depth of a queue.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::DepthUnit;
 
-/// How much waits, in packets and in bytes.
+/// Depth in packets and in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Depth {
     /// Number of packets.
@@ -34,7 +34,7 @@ impl Depth {
         self.bytes -= len;
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn plus(self, other: Depth) -> Depth {
         Depth {
             packets: self.packets + other.packets,

@@ -1,14 +1,15 @@
-//! A value for each queue of a port. Most ports have queues among the first eight alone, and their
-//! values are in one piece of memory with the port; those of the others are apart.
+//! A value for each queue of a port. Most ports use only the first eight queues, whose values are in
+//! one piece of memory with the port; those of the others are allocated separately.
 
 use std::ops::{Index, IndexMut};
 
 use crate::limits::{CLASSES, MAX_QUEUES};
 
-/// How many values are apart.
+/// Number of values that are allocated separately.
 const FURTHER: usize = MAX_QUEUES - CLASSES;
 
-/// A value for each queue; those beyond the first eight once they have been [reached](Self::reach).
+/// A value for each queue; those beyond the first eight queues exist once one of them has been
+/// [reached](Self::reach).
 #[derive(Debug)]
 pub(crate) struct PerQueue<T> {
     first: [T; CLASSES],
@@ -46,12 +47,12 @@ impl<T> PerQueue<T> {
         }
     }
 
-    /// The values that there are, by queue.
+    /// The existing values, by queue.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(self.further_ones())
     }
 
-    /// The values that there are, by queue.
+    /// The existing values, by queue.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let further = self.further.iter_mut();
         self.first

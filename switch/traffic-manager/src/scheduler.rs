@@ -48,7 +48,7 @@ pub(crate) fn highest(queues: QueueSet) -> Option<usize> {
 pub(crate) struct Scheduler {
     /// Index of the group whose turn it is.
     current: usize,
-    /// How many groups there are.
+    /// Number of groups.
     len: usize,
     /// The groups; only the first `len` are used.
     groups: PerQueue<Group>,
@@ -107,7 +107,7 @@ impl Scheduler {
 
     /// Chooses the next queue among those whose heads are `ready`. A group that has no packet when its
     /// turn comes loses the rest of its round, so the link never idles for it.
-    /// `oldest` says whose head came first.
+    /// `oldest` returns the queue of a set whose head arrived first.
     pub(crate) fn pick(
         &mut self,
         ready: QueueSet,

@@ -1,4 +1,4 @@
-//! One port on the side where packets come in, with its ingress buffer if it has one.
+//! The receiving side of a port, with its ingress buffer if it has one.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::port_id::PortId;
 use crate::queue::Item;
 use crate::scheduler::{QueueSet, ids};
 
-/// One port on the side where packets come in.
+/// The receiving side of a port.
 #[derive(Debug)]
 pub(super) struct Input<P> {
     /// Bytes that count for flow control.
@@ -101,8 +101,8 @@ impl<P> Input<P> {
         ids(queues & self.filled).map(|id| self.bytes[id]).sum()
     }
 
-    /// Bytes that are too many for another packet of `len` bytes in a queue. `limit` is the size of
-    /// the buffer if the port has none of its own.
+    /// Bytes that have to leave the buffer before another packet of `len` bytes fits into a queue; 0: it
+    /// fits. `limit` is the size of the buffer if the port has none of its own.
     pub(super) fn excess(&self, id: usize, len: u64, limit: u64) -> u64 {
         let limit = self.limit.unwrap_or(limit);
         let all = (self.held(QueueSet::MAX) + len).saturating_sub(limit);
