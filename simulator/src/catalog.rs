@@ -32,7 +32,7 @@ pub struct Catalog {
     pub names: ObjectNames,
     /// Content of the objects.
     pub content: Content,
-    /// How long a fetch waits for its first byte.
+    /// Time that a fetch waits for its first byte.
     pub patience: Duration,
 }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use ebb_engine::simulation::{NodeId, Simulation};
 use ebb_units::{Duration, Instant};
 
-use crate::lines::{Line, TimedFrame, say};
+use crate::lines::{Line, TimedFrame, append_line};
 use crate::node::Node;
 
 /// The external hosts of a network.
@@ -96,7 +96,7 @@ impl Exchange {
                 at_ns: at.as_nanos(),
                 frame: STANDARD.encode(frame),
             };
-            say(out, &Line::Frame { host, frame })?;
+            append_line(out, &Line::Frame { host, frame })?;
         }
         Ok(())
     }

@@ -28,18 +28,18 @@ pub enum Order {
         #[serde(default)]
         frames: bool,
     },
-    /// Has an external host send frames.
+    /// Sends frames from an external host.
     Send {
         host: String,
         frames: Vec<TimedFrame>,
     },
     /// Prints the depths of these queues from now on, and of no others.
     Sample(SampleOrder),
-    /// Prints what has not ended and the hash of the trace.
+    /// Prints all that has not ended, and the hash of the trace.
     Report,
 }
 
-/// Which queues to sample, and how often.
+/// Queues to sample, and the interval.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleOrder {
@@ -58,7 +58,7 @@ pub struct QueueName {
     pub queue: u8,
 }
 
-/// A frame, and when its first bit may leave a host or its last bit has arrived at one.
+/// A frame, and the time at which its first bit may leave a host, or its last bit has arrived at one.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimedFrame {
@@ -75,11 +75,11 @@ pub enum Line<'a> {
     Ready {
         /// Threads that run the network.
         threads: usize,
-        /// How many transfers there will be.
+        /// Number of transfers of the workload.
         transfers: u64,
         /// The multicast groups that the network must know before the clock runs.
         groups: Vec<Group<'a>>,
-        /// Why switches start without the programs that the file has for them.
+        /// Reasons why switches start without the programs that the file has for them.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
     },
@@ -101,13 +101,13 @@ pub enum Line<'a> {
     Flow(Box<FlowLine<'a>>),
     /// A transfer that no flow line describes: it failed, or has not ended.
     Transfer(TransferLine<'a>),
-    /// How much of an object had arrived at which times.
+    /// Bytes of an object that had arrived at several times.
     Arrivals(ArrivalsLine<'a>),
     /// An object of which a part has arrived.
     Open(OpenLine<'a>),
     /// Pauses of the NIC of a host that obeys PFC.
     Nic(NicLine<'a>),
-    /// How long packets took from one VM to another.
+    /// Delays of packets from one VM to another.
     Delays(DelaysLine<'a>),
     /// Counters of the hypervisor of a host with VMs.
     Hypervisor(HypervisorLine<'a>),
@@ -154,7 +154,7 @@ pub struct Done {
     pub ended: u64,
     /// Transfers that have not ended, those yet to start included.
     pub unfinished: u64,
-    /// Time that has been skipped, which is part of the time that it is.
+    /// Virtual time that has been skipped; it is part of `at_ns`.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped_ns: u64,
 }
@@ -183,7 +183,7 @@ pub struct FlowLine<'a> {
     transfer: Option<OpenFields<'a>>,
     #[serde(flatten)]
     flow: FlowFields<'a>,
-    /// It has been skipped, and its line is made of that of an earlier round.
+    /// It has been skipped: its values are derived from those of an earlier round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     skipped: bool,
 }
@@ -207,7 +207,8 @@ pub struct NicLine<'a> {
     refused_frames: u64,
 }
 
-/// How long packets from one VM to another took, from when they conformed to their last bit.
+/// Delays of packets from one VM to another: from the time at which they conform to the guarantee to the arrival of
+/// their last bit.
 #[derive(Serialize)]
 pub struct DelaysLine<'a> {
     host: &'a str,
@@ -228,7 +229,7 @@ pub struct HypervisorLine<'a> {
     stale_messages: u64,
 }
 
-/// How much of an object had arrived at which times.
+/// Bytes of an object that had arrived at several times.
 #[derive(Serialize)]
 pub struct ArrivalsLine<'a> {
     host: &'a str,
@@ -260,7 +261,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line about what has been skipped of a part of the workload.
+    /// The line about skipped rounds of a part of the workload.
     pub fn skipping(traffic: &'a str, skips: &'a Skips) -> Self {
         Line::Skipping(SkippingLine {
             traffic,
@@ -289,7 +290,7 @@ impl<'a> Line<'a> {
             host,
             from_address,
             packets: delays.packets,
-            // A bound in whole ns is kept if this one is.
+            // Rounded up: a bound in whole ns holds if it holds for this value.
             longest_ns: delays.longest.as_picos().div_ceil(1_000),
             mean_ns: delays.sum.as_nanos() / delays.packets.max(1),
         })
@@ -358,8 +359,8 @@ impl<'a> FlowLine<'a> {
     }
 }
 
-/// Writes a line; it reaches the reader when `out` is flushed or dropped.
-pub fn say(out: &mut impl Write, line: &Line<'_>) -> Result<()> {
+/// Appends a line to `out`; it reaches the reader when `out` is flushed or dropped.
+pub fn append_line(out: &mut impl Write, line: &Line<'_>) -> Result<()> {
     serde_json::to_writer(&mut *out, line).context("cannot write to stdout")?;
     out.write_all(b"\n").context("cannot write to stdout")
 }

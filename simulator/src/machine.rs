@@ -25,7 +25,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A host with these VMs behind an interface. `departures`: of all VMs.
+    /// A host with these VMs behind an interface. `departures`: those of the VMs of all hosts.
     pub fn new(
         identity: Identity,
         nic: NicParams,
@@ -71,7 +71,7 @@ impl Machine {
         delays.map(|(guest, from, delays)| (self.guests[guest].name(), from, delays))
     }
 
-    /// Takes what VMs have to send, until none of them has anything.
+    /// Passes frames of the VMs to the hypervisor until none of them has any to send.
     fn collect(&mut self, now: Instant) {
         while let Some(guest) = self.touched.pop() {
             // An arrival or a departure may let its application start something.
@@ -104,7 +104,7 @@ impl Host for Machine {
             return;
         };
         if ethernet.header.ethertype == PfcFrame::ETHERTYPE {
-            // One that is damaged is as one that was lost.
+            // A damaged control frame counts as lost.
             let _ = self.hypervisor.handle_control(now, &ethernet);
             return;
         }

@@ -29,7 +29,7 @@ impl Node {
         }
     }
 
-    /// The same, to change them.
+    /// The same, mutable.
     pub fn members_mut(&mut self) -> &mut [SimHost] {
         match self {
             Node::Host(host) => std::slice::from_mut(host),
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// The machine with VMs. None: it is none.
+    /// The machine with VMs. None: the node is another kind of host.
     pub fn machine(&self) -> Option<&Machine> {
         match self {
             Node::Host(_) | Node::External(_) => None,
@@ -46,7 +46,7 @@ impl Node {
         }
     }
 
-    /// The host, if a program outside plays it.
+    /// The external host, whose part a program outside plays. None: the node is another kind of host.
     pub fn external(&self) -> Option<&ExternalHost> {
         match self {
             Node::External(host) => Some(host),
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub fn external_mut(&mut self) -> Option<&mut ExternalHost> {
         match self {
             Node::External(host) => Some(host),

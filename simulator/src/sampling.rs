@@ -7,7 +7,7 @@ use ebb_engine::simulation::{NodeId, Simulation};
 use ebb_units::{Duration, Instant};
 
 use crate::build::SimSwitch;
-use crate::lines::{Line, QueueName, SampleOrder, say};
+use crate::lines::{Line, QueueName, SampleOrder, append_line};
 use crate::node::Node;
 
 /// After how many instants samples are written.
@@ -63,7 +63,7 @@ impl Sampling {
             every_ns: self.every.as_nanos(),
             queues,
         };
-        say(out, &line)
+        append_line(out, &line)
     }
 
     /// How far the clock may run before samples must be written.
@@ -86,7 +86,7 @@ impl Sampling {
                 packets: instant.iter().map(|sample| sample.depth.packets).collect(),
                 bytes: instant.iter().map(|sample| sample.depth.bytes).collect(),
             };
-            say(out, &line)?;
+            append_line(out, &line)?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use ebb_units::Instant;
 
 use crate::build::{Built, SimSwitch};
 use crate::exchange::Exchange;
-use crate::lines::{Group, Line, Order, SampleOrder, say};
+use crate::lines::{Group, Line, Order, SampleOrder, append_line};
 use crate::network::Network;
 use crate::run::Run;
 use crate::sampling::Sampling;
@@ -225,7 +225,7 @@ impl Session {
             sampling.write(&mut self.run.simulation, skipped, &mut out)?;
         }
         self.run
-            .report(|host, notice| say(&mut out, &Line::notice(host, &notice)))?;
+            .report(|host, notice| append_line(&mut out, &Line::notice(host, &notice)))?;
         out.flush().context("cannot write to stdout")
     }
 
@@ -233,32 +233,32 @@ impl Session {
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         for (host, notice) in self.run.take_held() {
-            say(&mut out, &Line::notice(&host, &notice))?;
+            append_line(&mut out, &Line::notice(&host, &notice))?;
         }
         for (host, flow) in self.run.incomplete() {
-            say(&mut out, &Line::open(host, &flow))?;
+            append_line(&mut out, &Line::open(host, &flow))?;
             let id = flow.open.transfer.id;
-            say(&mut out, &Line::arrivals(host, id, flow.arrivals))?;
+            append_line(&mut out, &Line::arrivals(host, id, flow.arrivals))?;
         }
         for (host, open) in self.run.rest() {
             let line = Line::transfer(host, &open, "unfinished", open.unfinished());
-            say(&mut out, &line)?;
+            append_line(&mut out, &line)?;
         }
         for (host, statistics) in self.run.nics() {
-            say(&mut out, &Line::nic(&host, &statistics))?;
+            append_line(&mut out, &Line::nic(&host, &statistics))?;
         }
         for machine in self.run.machines() {
             for (host, from, delays) in machine.delays() {
-                say(&mut out, &Line::delays(host, from, delays))?;
+                append_line(&mut out, &Line::delays(host, from, delays))?;
             }
             let line = Line::hypervisor(machine.name(), machine.counters());
-            say(&mut out, &line)?;
+            append_line(&mut out, &line)?;
         }
         for (traffic, skips) in self.run.skips() {
-            say(&mut out, &Line::skipping(traffic, skips))?;
+            append_line(&mut out, &Line::skipping(traffic, skips))?;
         }
         let trace_hash = format!("{:016x}", self.run.simulation.trace_hash());
-        say(&mut out, &Line::End { trace_hash })?;
+        append_line(&mut out, &Line::End { trace_hash })?;
         out.flush().context("cannot write to stdout")
     }
 }
@@ -266,6 +266,6 @@ impl Session {
 /// Prints one line at once.
 fn write_line(line: &Line<'_>) -> Result<()> {
     let mut out = io::stdout().lock();
-    say(&mut out, line)?;
+    append_line(&mut out, line)?;
     out.flush().context("cannot write to stdout")
 }

@@ -37,7 +37,7 @@ use crate::catalog::Catalog;
 /// that has passed, and then does nothing, would stop the clock.
 const SHORTEST_SLEEP: Duration = Duration::from_nanos(1);
 
-/// How a host is attached.
+/// Names and addresses of a host.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Its name.
@@ -62,23 +62,23 @@ pub struct Parts {
     pub coding: BitRate,
     /// Processing time of each arriving packet, and number of packets that are processed at a time.
     pub processing: (Duration, usize),
-    /// Notifications that it makes up; `None` if it is honest.
+    /// Notifications that it forges; `None` if it is honest.
     pub forgery: Option<Forgery>,
-    /// Where what it sends is noted for others that make up notifications; `None` if nobody sees it.
+    /// Record of the packets that it sends, for hosts that forge notifications of them; `None` if none does.
     pub overheard: Option<Arc<Overheard>>,
     /// Common knowledge of the hosts.
     pub catalog: Arc<Catalog>,
-    /// Seed of the session ids of its many-to-one flows, and of what it makes up.
+    /// Seed of the session ids of its many-to-one flows, and of its forgeries.
     pub seed: u64,
     /// Counts the ended transfers of all hosts.
     pub ended: Arc<AtomicU64>,
-    /// How often the arrivals of every object are sampled; 0 means never.
+    /// Interval at which the arrivals of every object are sampled; 0 means never.
     pub arrivals_every: Duration,
 }
 
 /// A host of the simulation.
 pub struct SimHost {
-    /// How it is attached.
+    /// Its names and addresses.
     identity: Identity,
     /// Its transports.
     transports: Transports,
@@ -86,11 +86,11 @@ pub struct SimHost {
     application: Application,
     /// The processor that codes blocks.
     coding: Coding,
-    /// The processors that packets which arrive pass first.
+    /// The processors that handle arriving packets before its transports do.
     processing: Processing,
-    /// Sends made-up notifications.
+    /// Sends forged notifications.
     forger: Option<Forger>,
-    /// Where what it sends is noted.
+    /// Record of the packets that it sends.
     overheard: Option<Arc<Overheard>>,
     /// Its network interface.
     nic: Nic,
@@ -106,11 +106,11 @@ pub struct SimHost {
     wake: Option<Instant>,
     /// When a transport has something to do, as of the last event; `None` if none has.
     deadline: Option<Instant>,
-    /// How many transfers that it starts it has been given.
+    /// Number of added transfers that it starts.
     starts: u64,
     /// Counts the ended transfers of all hosts.
     ended: Arc<AtomicU64>,
-    /// How many of `ended` are transfers that it starts.
+    /// Number of transfers in `ended` that it starts.
     counted: u64,
     /// When arrivals are sampled; `None` if never.
     clock: Option<Clock>,
@@ -171,8 +171,8 @@ impl SimHost {
         self.application.take_failed()
     }
 
-    /// A transfer to this host has failed, or will never start, at the host that starts it: what waits for it here
-    /// will never start either.
+    /// A transfer to this host has failed, or will never start, at the host that starts it: transfers that wait for it
+    /// here will never start either.
     pub fn handle_failed_elsewhere(&mut self, now: Instant, id: u64) {
         self.application.handle_failed_elsewhere(now, id);
         self.count_ended();
@@ -183,13 +183,13 @@ impl SimHost {
         self.application.is_waiting(id)
     }
 
-    /// Takes a transfer off that waits for another one, as if it had ended.
+    /// Removes a transfer that waits for another one, as if it had ended.
     pub fn take_off(&mut self, id: u64) {
         self.application.take_off(id);
         self.count_ended();
     }
 
-    /// How many transfers of this host, and how many sends for others, have not ended; only those
+    /// Number of transfers of this host, and of sends for others, that have not ended; only those
     /// in the named parts of the workload, unless none is named.
     pub fn unfinished(&self, traffic: &[String]) -> usize {
         self.application.unfinished(traffic)
@@ -212,7 +212,7 @@ impl SimHost {
         self.application.rest()
     }
 
-    /// Does what follows from what the transports report; true if there was anything.
+    /// Handles jobs and events of the transports, and actions of the client that are due; true if there were any.
     fn take_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         loop {
@@ -247,7 +247,7 @@ impl SimHost {
     /// A frame for this host has arrived.
     fn take(&mut self, now: Instant, frame: &EthernetFrame<'_>) {
         if frame.header.ethertype == PfcFrame::ETHERTYPE {
-            // A frame that is wrong is counted.
+            // The NIC counts damaged frames.
             let _ = self.nic.handle_control(now, frame);
             return;
         }
@@ -258,7 +258,7 @@ impl SimHost {
         self.take_events(now);
     }
 
-    /// Lets the NIC have the packets that it takes.
+    /// Gives the NIC packets of the transports as long as it takes any.
     fn fill(&mut self, now: Instant) {
         loop {
             let wanted = self.nic.wants(now);

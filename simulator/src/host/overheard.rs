@@ -1,4 +1,4 @@
-//! Packets that somebody on their path has seen, and can claim to have been dropped.
+//! Packets that an attacker on their path has seen, and of which it can forge drop notifications.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ pub struct Seen {
 }
 
 impl Overheard {
-    /// Tells packets so long after they left.
+    /// `after`: time from the sending of a packet until it is visible.
     pub fn new(after: Duration) -> Self {
         Overheard {
             after,
@@ -43,7 +43,7 @@ impl Overheard {
         self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The host sends a packet.
+    /// Notes a packet that the host sends.
     pub fn note(&self, now: Instant, packet: &[u8]) {
         let Ok(ip) = Ipv4Header::parse(packet) else {
             return;
@@ -72,7 +72,7 @@ impl Overheard {
         });
     }
 
-    /// The packet that was sent last by `after` ago, unless that is twice as long ago.
+    /// The latest visible packet. None: there is none, or it was sent 2 * `after` ago or earlier.
     pub fn latest(&self, now: Instant) -> Option<Seen> {
         let known = |seen: &&Seen| seen.at + self.after <= now;
         let packets = self.packets();
