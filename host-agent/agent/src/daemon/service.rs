@@ -181,23 +181,7 @@ impl Service {
         let done = Ok(Some(json!({})));
         match operation {
             Operation::Hello { version } => self.hello(version).map(Some),
-            Operation::Send(send) => {
-                check_start(send.start_at_ns)?;
-                let source = source(descriptor, send.generate)?;
-                let send = ebb_host::SendObject {
-                    transport: send.transport,
-                    to: send.to,
-                    name: send.name,
-                    priority: send.priority,
-                    connection: send.connection,
-                    group: send.group,
-                    unicast: send.unicast,
-                    start_at: send.start_at_ns.map(Instant::from_nanos),
-                    progress: send.progress,
-                };
-                self.host.send(now, from, send, source, transports)?;
-                Ok(None)
-            }
+            Operation::Send(send) => self.send(now, from, send, descriptor, transports),
             Operation::Offer { name, generate } => {
                 let source = source(descriptor, generate)?;
                 self.host.offer(now, from, name, source, transports)?;
@@ -217,22 +201,7 @@ impl Service {
                     Err(Error::new(ErrorCode::BadRequest, message))
                 }
             },
-            Operation::Fetch(fetch) => {
-                let existing = Existing::of(fetch.overwrite);
-                let target = self.host.storage.target_of(descriptor, existing)?;
-                let patience = fetch.timeout_ms.map(|ms| ms.min(MAX_PATIENCE_MS));
-                let fetch = ebb_host::FetchObject {
-                    transport: fetch.transport,
-                    name: fetch.name,
-                    from: fetch.from,
-                    priority: fetch.priority,
-                    connection: fetch.connection,
-                    patience: patience.map(Duration::from_millis),
-                    progress: fetch.progress,
-                };
-                self.host.fetch(now, from, fetch, target, transports)?;
-                Ok(None)
-            }
+            Operation::Fetch(fetch) => self.fetch(now, from, fetch, descriptor, transports),
             Operation::Listen(listen) => self
                 .listen(client, &listen, descriptor, transports)
                 .map(Some),
@@ -269,6 +238,57 @@ impl Service {
                 Lifetime::Client => Ok(None),
             },
         }
+    }
+
+    /// Sends an object of a client. The answer comes later.
+    fn send(
+        &mut self,
+        now: Instant,
+        from: (ClientId, u64),
+        send: message::SendObject,
+        descriptor: Option<OwnedFd>,
+        transports: &mut Transports,
+    ) -> Result<Option<Value>, Error> {
+        check_start(send.start_at_ns)?;
+        let source = source(descriptor, send.generate)?;
+        let send = ebb_host::SendObject {
+            transport: send.transport,
+            to: send.to,
+            name: send.name,
+            priority: send.priority,
+            connection: send.connection,
+            group: send.group,
+            unicast: send.unicast,
+            start_at: send.start_at_ns.map(Instant::from_nanos),
+            progress: send.progress,
+        };
+        self.host.send(now, from, send, source, transports)?;
+        Ok(None)
+    }
+
+    /// Fetches an object for a client. The answer comes later.
+    fn fetch(
+        &mut self,
+        now: Instant,
+        from: (ClientId, u64),
+        fetch: message::FetchObject,
+        descriptor: Option<OwnedFd>,
+        transports: &mut Transports,
+    ) -> Result<Option<Value>, Error> {
+        let existing = Existing::of(fetch.overwrite);
+        let target = self.host.storage.target_of(descriptor, existing)?;
+        let patience = fetch.timeout_ms.map(|ms| ms.min(MAX_PATIENCE_MS));
+        let fetch = ebb_host::FetchObject {
+            transport: fetch.transport,
+            name: fetch.name,
+            from: fetch.from,
+            priority: fetch.priority,
+            connection: fetch.connection,
+            patience: patience.map(Duration::from_millis),
+            progress: fetch.progress,
+        };
+        self.host.fetch(now, from, fetch, target, transports)?;
+        Ok(None)
     }
 
     fn hello(&self, version: u32) -> Result<Value, Error> {
