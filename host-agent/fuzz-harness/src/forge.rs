@@ -185,74 +185,13 @@ pub fn damaged(u: &mut Unstructured<'_>, packet: &[u8]) -> Result<Vec<u8>> {
         return Ok(packet.to_vec());
     };
     let (from, to) = (ip.header.src, ip.header.dst);
-    let mut body = Vec::new();
-    if ip.header.protocol == Protocol::TCP {
-        let Ok(segment) = TcpHeader::parse(ip.payload, from, to) else {
-            return Ok(packet.to_vec());
-        };
-        let mut header = segment.header;
-        let mut payload = segment.payload.to_vec();
-        for _ in 0..u.int_in_range(0..=2)? {
-            match u.int_in_range(0..=7)? {
-                0 => header.flags = TcpFlags(u.arbitrary()?),
-                1 => {
-                    header.seq = header
-                        .seq
-                        .wrapping_add(u.int_in_range(-3000i32..=3000)? as u32)
-                }
-                2 => {
-                    header.ack = header
-                        .ack
-                        .wrapping_add(u.int_in_range(-3000i32..=3000)? as u32)
-                }
-                3 => header.window = u.arbitrary()?,
-                4 => header.options = options(u)?,
-                5 => payload.resize(u.int_in_range(0..=1460)?, 9),
-                6 => {
-                    let (left, length) =
-                        (u.int_in_range(0..=20_000u32)?, u.int_in_range(0..=3000u32)?);
-                    let left = header.ack.wrapping_add(left);
-                    let _ = header
-                        .options
-                        .sack_blocks
-                        .try_push((left, left.wrapping_add(length)));
-                }
-                _ => header.ack = number(u)?,
-            }
-        }
-        header.emit(from, to, &payload, &mut body);
-    } else {
-        let Ok(whole) = EbbHeader::parse(ip.payload, false) else {
-            return Ok(packet.to_vec());
-        };
-        let mut header = whole.header;
-        for _ in 0..u.int_in_range(0..=2)? {
-            match u.int_in_range(0..=11)? {
-                0 => header.flags = EbbFlags(u.arbitrary()?),
-                1 => header.symbol = number(u)? % EbbHeader::SYMBOL_LIMIT,
-                2 => header.pull = number(u)?,
-                3 => header.block = number(u)?,
-                4 => header.object_bytes = u64::from(number(u)?),
-                5 => header.symbol_bytes = u.arbitrary()?,
-                6 => header.block_symbols = u.arbitrary()?,
-                7 => header.flags.0 ^= EbbFlags::TRIMMED.0,
-                8 => header.flags.0 ^= EbbFlags::RETURNED.0,
-                9 => {
-                    header.symbol =
-                        (header.symbol + u.int_in_range(0..=3)?) % EbbHeader::SYMBOL_LIMIT
-                }
-                10 => header.pull = header.pull.wrapping_add(u.int_in_range(0..=100)?),
-                _ => {
-                    (header.sender, header.senders) =
-                        (u.int_in_range(0..=15)?, u.int_in_range(0..=15)?)
-                }
-            }
-        }
-        let payload = whole.payload.unwrap_or(&[]);
-        header.payload_bytes = payload.len() as u16;
-        header.emit(payload, &mut body);
-        cut(u, &header, &mut body)?;
-    }
+    let body = match ip.header.protocol {
+        Protocol::TCP => damaged_segment(u, ip.payload, from, to)?,
+        _ => damaged_ebb(u, ip.payload)?,
+    };
+    let Some(body) = body else {
+        return Ok(packet.to_vec());
+    };
     Ok(wrap(
         from,
         to,
@@ -261,4 +200,80 @@ pub fn damaged(u: &mut Unstructured<'_>, packet: &[u8]) -> Result<Vec<u8>> {
         ip.header.dscp,
         &body,
     ))
+}
+
+/// A TCP segment with some of its fields changed. None: the bytes are no segment.
+fn damaged_segment(
+    u: &mut Unstructured<'_>,
+    bytes: &[u8],
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+) -> Result<Option<Vec<u8>>> {
+    let Ok(segment) = TcpHeader::parse(bytes, from, to) else {
+        return Ok(None);
+    };
+    let mut header = segment.header;
+    let mut payload = segment.payload.to_vec();
+    for _ in 0..u.int_in_range(0..=2)? {
+        match u.int_in_range(0..=7)? {
+            0 => header.flags = TcpFlags(u.arbitrary()?),
+            1 => {
+                header.seq = header
+                    .seq
+                    .wrapping_add(u.int_in_range(-3000i32..=3000)? as u32)
+            }
+            2 => {
+                header.ack = header
+                    .ack
+                    .wrapping_add(u.int_in_range(-3000i32..=3000)? as u32)
+            }
+            3 => header.window = u.arbitrary()?,
+            4 => header.options = options(u)?,
+            5 => payload.resize(u.int_in_range(0..=1460)?, 9),
+            6 => {
+                let (left, length) = (u.int_in_range(0..=20_000u32)?, u.int_in_range(0..=3000u32)?);
+                let left = header.ack.wrapping_add(left);
+                let _ = header
+                    .options
+                    .sack_blocks
+                    .try_push((left, left.wrapping_add(length)));
+            }
+            _ => header.ack = number(u)?,
+        }
+    }
+    let mut body = Vec::new();
+    header.emit(from, to, &payload, &mut body);
+    Ok(Some(body))
+}
+
+/// An Ebb packet with some of its fields changed. None: the bytes are no such packet.
+fn damaged_ebb(u: &mut Unstructured<'_>, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+    let Ok(whole) = EbbHeader::parse(bytes, false) else {
+        return Ok(None);
+    };
+    let mut header = whole.header;
+    for _ in 0..u.int_in_range(0..=2)? {
+        match u.int_in_range(0..=11)? {
+            0 => header.flags = EbbFlags(u.arbitrary()?),
+            1 => header.symbol = number(u)? % EbbHeader::SYMBOL_LIMIT,
+            2 => header.pull = number(u)?,
+            3 => header.block = number(u)?,
+            4 => header.object_bytes = u64::from(number(u)?),
+            5 => header.symbol_bytes = u.arbitrary()?,
+            6 => header.block_symbols = u.arbitrary()?,
+            7 => header.flags.0 ^= EbbFlags::TRIMMED.0,
+            8 => header.flags.0 ^= EbbFlags::RETURNED.0,
+            9 => header.symbol = (header.symbol + u.int_in_range(0..=3)?) % EbbHeader::SYMBOL_LIMIT,
+            10 => header.pull = header.pull.wrapping_add(u.int_in_range(0..=100)?),
+            _ => {
+                (header.sender, header.senders) = (u.int_in_range(0..=15)?, u.int_in_range(0..=15)?)
+            }
+        }
+    }
+    let payload = whole.payload.unwrap_or(&[]);
+    header.payload_bytes = payload.len() as u16;
+    let mut body = Vec::new();
+    header.emit(payload, &mut body);
+    cut(u, &header, &mut body)?;
+    Ok(Some(body))
 }
