@@ -7,10 +7,10 @@
 //                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ─ adaptive_routing ─┤
 //                                     │       ▲ returned                              refused │ occupancy
 //                                     └─ deflected ─ return_to_sender ─► drop_notification ─► trimming ─► trim queue
-//  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
+//  egress   occupancy release ─ drain release ─ replica pruning ─ ecn_threshold ─ phantom_queue ─ link
 //
-// fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something, fabric_tenants.p4 that
-// with what tenants need, void frames and policing, and fabric_full.p4 that with volume counters.
+// Each of these programs has all of the one before, and mechanisms that cost every packet something: fabric_codel.p4
+// (CoDel, Source Quench), fabric_tenants.p4 (void frames, policing), fabric_full.p4 (volume counters).
 
 #include <core.p4>
 #include <v1model.p4>
@@ -83,7 +83,7 @@ control FabricIngress(inout headers_t hdr,
         }
 
         if (standard_metadata.instance_type == INSTANCE_DEFLECTED) {
-            // The packet was routed when it first came; the queue of that port had no room for it.
+            // The packet was routed on its first pass through ingress; the queue of that port had no room for it.
             meta.refused = 1;
             meta.refused_port = standard_metadata.egress_port;
             if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch of the fabric with the queue management of CoDel, by which it drops, marks, or has senders asked to send
-// less (Source Quench). A program of its own, because both cost every packet something: headers that few packets have,
+// fabric.p4 with CoDel, which drops or marks packets of queues that are slow for too long, or asks senders to send less
+// (Source Quench). A program of its own, because both cost every packet something: headers that few packets have,
 // two more checksums, the state of a queue.
 //
-//  egress   replica pruning ─ occupancy release ─ drain release ─ codel ─ source_quench ─ ecn_threshold ─ phantom_queue
+//  egress   occupancy release ─ drain release ─ replica pruning ─ codel ─ source_quench ─ ecn_threshold ─ phantom_queue
 
 #define FABRIC_CODEL
 #include "fabric.p4"

@@ -3,9 +3,9 @@
 // A plain IPv4 router: longest prefix match, new MAC addresses, TTL and checksum. The smallest program of
 // practical use; `make bench BENCH=forward` measures it beside BMv2.
 //
-//  parser ─ checksum verified ─ ipv4_route ─► queue ─ checksum made again ─► link
+//  parser ─ checksum verified ─ ipv4_route ─► queue ─ checksum computed ─► link
 //
-// Dropped: what is not IPv4, has options, a wrong checksum, no route, or a TTL that ends here (RFC 1812
+// Dropped: packets that are not IPv4, or have options, a wrong checksum, no route, or a TTL of 0 or 1 (RFC 1812,
 // sections 5.2.1 and 5.3.1, without the ICMP messages).
 
 #include <core.p4>

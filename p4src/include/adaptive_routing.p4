@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adaptive load balancing of DeTail (Zats, UC Berkeley 2014, section 5.2.2): every packet takes a port at random
-// among the acceptable ones that few bytes would leave before it by. Where a full link pauses the one before it
-// (PFC), the queues of a switch tell of congestion behind it too. Applied in ingress to classes with
-// spray = 2, after route, whose choice it replaces where the destination has an entry in `acceptable`.
+// Adaptive load balancing of DeTail (Zats, UC Berkeley 2014, section 5.2.2): every packet takes a random one of the
+// acceptable ports at which few bytes would leave before it. With PFC the queues of a switch also show congestion
+// downstream, because paused links fill them. Applied in ingress to classes with spray = 2, after route, whose
+// choice it replaces where the destination has an entry in `acceptable`.
 //
 //   drain bytes of the packet's queue at each acceptable port (queue_state.p4)
 //     below most_favoured_bytes at some ─────► one of those
 //     else below favoured_bytes at some ─────► one of those
 //     else ──────────────────────────────────► any of the acceptable ones
-//   then CE, if the class of the packet marks and the chosen port has more drain bytes than its threshold
+//   then CE, if the packet's queue has an entry in `drain_marking` and more drain bytes at the chosen port
 //
-// A high class does not see the bytes of lower ones. The draw has 16 bits, so of n ports each is chosen with a
-// probability within 2^-16 of 1/n.
+// Bytes of lower priority do not count, as they leave later. The random number has 16 bits, so each of n ports is
+// chosen with a probability within 2^-16 of 1/n.
 
 #ifndef ADAPTIVE_ROUTING_P4
 #define ADAPTIVE_ROUTING_P4
@@ -35,9 +35,9 @@ control AdaptiveRouting(inout headers_t hdr,
 
     bit<32> most_favoured_below = 0;
     bit<32> favoured_below = 0;
-    bit<8>  most_favoured = 0;         // slots below the first threshold
-    bit<8>  favoured = 0;              // slots below the second one
-    bit<8>  skip = 0;                  // how many slots of the chosen set come before the one that is taken
+    bit<8>  most_favoured = 0;         // bit i: port i is below the first threshold
+    bit<8>  favoured = 0;              // bit i: port i is below the second one
+    bit<8>  skip = 0;                  // ports of the chosen set that come before the one that is taken
     bool    congested = false;
 
     action set_adaptive_thresholds(bit<32> most_favoured_bytes, bit<32> favoured_bytes) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // IPv4 header checksum, options included: verified before ingress (the result is
-// standard_metadata.checksum_error), made again after egress. The checksum of the Ebb header is end to end
-// and the mechanisms that set its flags touch it, incrementally (ebb_flags.p4).
+// standard_metadata.checksum_error), computed anew after egress. The checksum of the Ebb header is end to end;
+// mechanisms that set flags of the header update it incrementally (ebb_flags.p4).
 
 #ifndef CHECKSUM_P4
 #define CHECKSUM_P4
@@ -20,7 +20,7 @@
     hdr.message.identification, hdr.message.reserved, hdr.message.dont_fragment, hdr.message.more_fragments, \
     hdr.message.fragment_offset, hdr.message.ttl, hdr.message.protocol, hdr.message.src, hdr.message.dst }
 
-// The quotation: the IPv4 header with its checksum, and 8 bytes of what it carries (source_quench.p4).
+// The quotation: the IPv4 header with its checksum, and the first 8 bytes of its payload (source_quench.p4).
 #define ICMP_CHECKSUM_INPUT { \
     hdr.icmp.type, hdr.icmp.code, hdr.icmp.unused, \
     hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length, \

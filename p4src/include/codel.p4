@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoDel (RFC 8289, section 5): packets of a queue in which each has waited for `target` or longer, over a whole
-// `interval`, are dropped one by one, the n-th sqrt(n) times sooner after the one before, until one has waited less.
+// CoDel (RFC 8289, section 5): once all packets of a queue have waited for `target` or longer over an `interval`,
+// packets are due one by one, the next one interval / sqrt(n) after the n-th, until a packet has waited for less.
 // Applied in egress, which is where a packet leaves its queue; one state for every queue of a port.
 //
-//   waited < target, or hardly anything behind it ─► good, and so is all until an interval from the next that is not
-//   else, for an interval ─┬─ the first, or its time has come ─► due: dropped, marked CE, or Source Quench
-//                          └─ else ─► good
+//   waited < target, or at most `least_depth` behind it ─► good queue: nothing is due for at least an interval
+//   else, for an interval ─┬─ the first, or codel_next is reached ─► due: dropped, marked CE, or Source Quench
+//                          └─ else ─► forwarded
 //
-// Times are in 2^-16 us, so that the schedule does not lose what v1model's clock of us cannot show. 1/sqrt(n) is the
-// table `codel_law`, whose entries the controller computes: exact to 2^-24 up to n = 63, and within 0.8 % above.
-// All else is as in the RFC. Its loop over the packets that one dequeue drops is a pass of each packet here: what a
-// drop does to the schedule depends on the packet behind it (CODEL_DROPPED).
+// Times are in 2^-16 us, so that rounding to v1model's clock of whole us does not add up in the schedule. 1/sqrt(n) is
+// the table `codel_law`, whose entries the controller computes: exact to 2^-24 up to n = 63, within 0.8 % above.
+// All else is as in the RFC, except that its loop over the packets that one dequeue drops is one pass per packet
+// here: the effect of a drop on the schedule depends on the packet behind it (CODEL_DROPPED).
 
 #ifndef CODEL_P4
 #define CODEL_P4
@@ -26,15 +26,15 @@ const bit<2> CODEL_ONLY_MARKS = 3;  // it gets CE, or nothing if it cannot be ma
 // The state of a queue.
 const bit<8> CODEL_GOOD = 0;        // not dropping
 const bit<8> CODEL_DROPPING = 1;
-const bit<8> CODEL_DROPPED = 2;     // the same, and the packet before was due: the schedule is to move
+const bit<8> CODEL_DROPPED = 2;     // the same, and the packet before was due: codel_next is to advance
 
 control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
 
     // By output port and queue. Names of the RFC in brackets.
-    register<bit<64>>(PORTS * QUEUES) codel_above;         // when it will be bad; 0: it is good [first_above_time_]
-    register<bit<64>>(PORTS * QUEUES) codel_next;          // when the next one is due [drop_next_]
-    register<bit<16>>(PORTS * QUEUES) codel_count;         // that were due since it went bad [count_]
-    register<bit<16>>(PORTS * QUEUES) codel_last_count;    // the same as it went bad [lastcount_]
+    register<bit<64>>(PORTS * QUEUES) codel_above;         // when the queue is bad; 0: it is good [first_above_time_]
+    register<bit<64>>(PORTS * QUEUES) codel_next;          // when the next packet is due [drop_next_]
+    register<bit<16>>(PORTS * QUEUES) codel_count;         // packets due since it went bad [count_]
+    register<bit<16>>(PORTS * QUEUES) codel_last_count;    // codel_count when it went bad [lastcount_]
     register<bit<8>>(PORTS * QUEUES)  codel_state;         // [dropping_]
     @brief("packets marked CE because those of their queue have waited for too long")
     counter(PORTS, CounterType.packets_and_bytes) codel_marked;
@@ -49,7 +49,7 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
 
     action set_codel(bit<32> target_us,
                      bit<32> interval_us,
-                     bit<19> least_depth,                  // behind the packet, in the unit of the target
+                     bit<19> least_depth,                  // most behind a packet of a good queue, in the switch's unit
                      bit<2> reaction) {
         enabled = true;
         target = target_us;
@@ -88,7 +88,7 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
     }
 
     apply {
-        // A message to a sender is not what made the queue long.
+        // Copies that become Source Quench messages are exempt: they did not make the queue long.
         if (standard_metadata.instance_type != INSTANCE_EGRESS_CLONE) {
             codel.apply();
         }
@@ -118,7 +118,7 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
             } else {
                 bool goes_bad = state == CODEL_GOOD;
                 if (goes_bad) {
-                    // Where it left off, if it was good for a short time only.
+                    // The rate of drops is resumed if the last one was due less than 16 intervals ago.
                     bit<16> since = count - last_count;
                     count = since > 1 && now < next + (whole_interval << 4) ? since : 1;
                     last_count = count;
@@ -147,7 +147,7 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
                 bool marks = on_due == CODEL_MARKS || on_due == CODEL_ONLY_MARKS;
                 if (on_due == CODEL_QUENCHES) {
                     meta.quench = 1;
-                } else if (marks && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {                   // Not-ECT
+                } else if (marks && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {                   // 0: Not-ECT
                     hdr.ipv4.ecn = ECN_CE;
                     codel_marked.count((bit<32>)standard_metadata.egress_port);
                 } else if (on_due != CODEL_ONLY_MARKS) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters of ports, of drops and of what leaves; other counters are in the file of their mechanism. All are indirect
+// Counters of ports, drops and sent packets; other counters are in the file of their mechanism. All are indirect
 // and count packets and bytes, and have a @brief, as tables have, for the page that lists them. The index is the port;
 // that of `dropped` is the drop reason.
 
@@ -16,7 +16,7 @@ counter(PORTS, CounterType.packets_and_bytes) port_out;
 @brief("packets dropped by the program, by the numbers of drop_reason.p4")
 counter(256, CounterType.packets_and_bytes) dropped;
 
-// Counts what goes onto the link. Applied in egress to packets that are not dropped.
+// Counts packets that go onto the link. Applied in egress to packets that are not dropped.
 control EgressCounters(in metadata_t meta, in standard_metadata_t standard_metadata) {
     @brief("packets that went onto the link by the trim queue: TX_TRIM of SAI")
     counter(PORTS, CounterType.packets_and_bytes) trim_sent;
@@ -34,7 +34,7 @@ control EgressCounters(in metadata_t meta, in standard_metadata_t standard_metad
     }
 }
 
-// Drops the packets that any block before gave a reason for, and counts them. Applied last in ingress and in egress.
+// Drops and counts the packets to which a block before has given a drop reason. Applied last in ingress and in egress.
 control DropAndCount(in metadata_t meta, inout standard_metadata_t standard_metadata) {
     apply {
         if (meta.drop_reason != DropReason.NONE) {

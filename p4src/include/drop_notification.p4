@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Drop notifications of FastLane (Zats, UC Berkeley 2014, sections 6.5.1 to 6.5.3): a TCP packet that does not fit into
-// its queue becomes a message to its sender, which so learns within a round trip which packet was lost. SAI calls
-// this DROP_AND_TRIM_TO_SENDER. Applied in ingress to what a queue has refused, before trimming.
+// its queue becomes a message to its sender, which thus learns within a round trip which packet was lost. SAI calls
+// this DROP_AND_TRIM_TO_SENDER. Applied in ingress to packets that a queue has refused, before trimming.
 //
-//   refused ─┬─ no TCP, to or from a group, a notification itself, no entry ─► trimming, which decides as ever
+//   refused ─┬─ no TCP, to or from a group, a notification itself, no entry ─► left to trimming
 //            └─ else ─► IPv4 addresses swapped, DSCP set, cut after the TCP header,
 //                       out of the port that it came in by, in the queue of the notifications
 //
 // The IPv4 total length stays, because with it the sender knows how many bytes were lost; ports, sequence number and
 // flags stay, and so does the TCP checksum, which the swap does not change and the cut makes useless. So the
-// packet is longer by its header than its frame is: `notification_class` names the classes for which validity.p4 lets
-// that pass, on every switch of the way.
+// total length exceeds the frame, which validity.p4 accepts in the classes of `notification_class` only: every switch
+// on the way has them.
 //
-// The traffic manager keeps notifications to a share of the link and of the buffer (docs/drop-notification.md). For
-// one that does not (stock BMv2) the program meters them, by packets: those within the share of their port
-// (`notification_share`) go first, the others after all else. `due` is the time at which they would be back to the
-// share if no more came (the virtual scheduling algorithm of ITU-T I.371):
+// The traffic manager keeps notifications to a share of the link and of the buffer (docs/drop-notification.md). Where
+// it has no shares (stock BMv2) the program meters them, in packets: those within the share of their port
+// (`notification_share`) go first, the others after all else. `due` is the time at which the next one would arrive if
+// they came at exactly that rate (theoretical arrival time; virtual scheduling algorithm of ITU-T I.371):
 //
 //   due - now > burst ─► lowest queue, else ─► queue of the notifications, due := max(due, now) + interval
 
@@ -33,7 +33,7 @@ control DropNotification(inout headers_t hdr,
     @brief("TCP packets turned into notifications, by the port that refused them")
     counter(PORTS, CounterType.packets_and_bytes) notified;
 
-    register<bit<48>>(PORTS) notification_due;               // in us
+    register<bit<48>>(PORTS) notification_due;               // `due`, us
 
     bool    enabled = false;
     bit<6>  notification_dscp = 0;

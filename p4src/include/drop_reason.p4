@@ -23,9 +23,9 @@ enum bit<8> DropReason {
     NOT_TRIMMABLE        = 12,  // the queue was full, and the class is not eligible for trimming
     REPLICA_TO_SOURCE    = 13,  // a multicast copy would leave by the port that the packet came in by
     RETURN_REFUSED       = 14,  // a header on its way back to the sender met a full queue too
-    CODEL                = 15,  // packets have waited for too long in its queue
-    VOID_FRAME           = 16,  // a pacer has sent it to fill the link up to the next frame
-    NOT_CONFORMING       = 17   // it is more, or faster, than the machine that sends it may
+    CODEL                = 15,  // due by CoDel: packets of its queue have waited for too long
+    VOID_FRAME           = 16,  // a frame by which a pacer fills the link until the next one
+    NOT_CONFORMING       = 17   // beyond the guarantee or the peak rate of the sending machine
 }
 
 #endif

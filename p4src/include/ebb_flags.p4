@@ -8,7 +8,7 @@
 #include "headers.p4"
 
 // RFC 1624: adding to a word of the header subtracts from its checksum (one's complement). The checksum is
-// not made anew from the header, so that a header damaged on its way here stays recognisable.
+// not computed anew, so that a header that was damaged on its way here stays recognisable as such.
 action set_ebb_flags(inout ebb_t ebb, in bit<8> flags) {
     bit<8> added = flags & ~ebb.flags;
     bit<17> sum = (bit<17>)(~ebb.checksum) + (bit<17>)added;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Step marking (DCTCP, SIGCOMM 2010, section 3.1): CE if the queue this packet joined was deeper than K when it
-// came. ECT only; no averaging, no probability. Applied in egress, where v1model shows the depth. Its unit is
+// arrived. ECT only; no averaging, no probability. Applied in egress, where v1model shows the depth. Its unit is
 // the target's: packets on BMv2, packets or bytes on ebb-switch (`depth_unit`).
 
 #ifndef ECN_THRESHOLD_P4

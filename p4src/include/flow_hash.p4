@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One hash per flow: addresses, protocol, ports, and the session of a receiver-driven transport. Used by route
-// (which path) and mlfq (which counter). Applied in ingress to IPv4.
+// (path) and mlfq (slot of the flow's bytes). Applied in ingress to IPv4.
 
 #ifndef FLOW_HASH_P4
 #define FLOW_HASH_P4

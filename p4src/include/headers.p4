@@ -85,7 +85,7 @@ struct metadata_t {
 
     bit<2>     spray;              // how the packets of the class are spread over paths, SPRAY_*
     bit<1>     trimmable;          // packets of the class may lose their payload
-    bit<2>     mlfq;               // who chooses the MLFQ level in this class, see mlfq.p4
+    bit<2>     mlfq;               // choice of the MLFQ level in this class, MLFQ_*
 
     bit<1>     demoted;            // the MLFQ of this switch gave it a level below the top one
     bit<1>     occupying;          // its bytes are in the register of occupancy.p4
@@ -94,7 +94,7 @@ struct metadata_t {
     port_t     refused_port;
     bit<1>     trimmed;            // it goes through the trim queue, cut or whole
 #ifdef FABRIC_CODEL
-    bit<1>     quench;             // its sender is to be told that a queue has been slow for too long
+    bit<1>     quench;             // its sender is to be notified of a queue that is slow for too long
 #endif
 }
 

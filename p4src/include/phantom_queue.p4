@@ -7,8 +7,8 @@
 //
 //   backlog := max(0, backlog - drain rate * (now - last)) + length;   mark if backlog > threshold
 //
-// count_self says whether this packet's own length is in the number compared: 1 as in the NetFPGA (a packet of
-// 1500 bytes alone then exceeds the paper's 1 KB), 0 what was there before it.
+// count_self: 1 compares the backlog including this packet's own length, as the NetFPGA does (a packet of 1500 bytes
+// alone then exceeds the paper's 1 KB); 0 the backlog before it.
 
 #ifndef PHANTOM_QUEUE_P4
 #define PHANTOM_QUEUE_P4

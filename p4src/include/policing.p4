@@ -3,7 +3,7 @@
 // Policing of machines to which bandwidth is guaranteed (Silo, SIGCOMM 2015): for each a two-rate three-colour marker
 // (RFC 2698, colour-blind) with the guarantee B as CIR, the burst S as CBS and Bmax as PIR. A packet that does not
 // conform is counted and, as the entry says, sent all the same, dropped, or sent in the class of best effort. Applied
-// in ingress of the first hop, after traffic_class and before routing, and once only if a queue refuses the packet.
+// in ingress of the first hop, after traffic_class and before routing; not again when a queue refuses the packet.
 //
 //   no more than B t + S, at no more than Bmax ─► green: as its class says
 //   more than B t + S ─► yellow ─┬─► counted, and policed
@@ -14,7 +14,7 @@
 
 #include "headers.p4"
 
-// Treatment of a packet that does not conform; 0: it is counted.
+// Treatment of a packet that does not conform; 0: it is only counted.
 const bit<2> POLICING_DROPS = 1;
 const bit<2> POLICING_DEMOTES = 2;  // it gets the DSCP and the queue of best effort
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Drain bytes of the queues of all ports (DeTail; Zats, "Achieving Consistent Latencies in Datacenter Networks",
-// UC Berkeley 2014, section 5.2.2): what lies in a queue and in those above it of the same port, so what leaves
-// before a packet that joins this queue now. adaptive_routing.p4 reads them. Who writes them:
+// UC Berkeley 2014, section 5.2.2): bytes in a queue and in those of higher priority at the same port, which leave
+// before a packet that joins the queue now. adaptive_routing.p4 reads them. They are written by:
 //
 //   the target    its traffic manager, `[[export]]` with register = "queue_drain" (ebb-switch)
 //   the program   where `queue_accounting` has an entry for the port (stock BMv2):

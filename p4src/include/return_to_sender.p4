@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Return-to-sender (NDP, SIGCOMM 2017, section 3.2): a trimmed header that does not fit into the control queue
-// either is turned round to its sender, which so learns of the loss within a round trip instead of by a
-// timeout. Bytes: docs/wire-format.md, "Return to sender". Applied in ingress to deflected Ebb packets, before
+// either is turned round to its sender, which thus learns of the loss within a round trip instead of by a
+// timeout. Format: docs/wire-format.md, "Return to sender". Applied in ingress to deflected Ebb packets, before
 // trimming; what it turns round is routed again, by its new destination.
 //
-//   deflected ─┬─ DSCP without an entry, no DATA or SYMBOL, to a group ─► trimming, which decides as ever
+//   deflected ─┬─ DSCP without an entry, no DATA or SYMBOL, to a group ─► left to trimming
 //              ├─ returned already ─► drop
 //              └─ else ─► addresses swapped, TRIMMED and RETURNED set ─► route
 //
@@ -45,7 +45,7 @@ control ReturnToSender(inout headers_t hdr,
         size = 64;
     }
 
-    // The ports stay: the source port is one of the host that it goes to.
+    // Ports are not swapped: the source port stays that of the sender, to which the header returns.
     action turn_round() {
         ipv4_address_t sender = hdr.ipv4.src;
         hdr.ipv4.src = hdr.ipv4.dst;

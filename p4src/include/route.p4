@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IPv4 routing: next hop out of an ECMP group, multicast group, or drop. Applied in ingress to packets that
-// arrive for the first time (a deflected one is routed already), after flow_hash and traffic_class.
+// IPv4 routing: next hop out of an ECMP group, multicast group, or drop. Applied in ingress after flow_hash and
+// traffic_class, to packets on their first pass and to returned headers; other deflected packets are routed already.
 //
-// The class decides what picks the member of a group:
-//   spray = 0  the flow: all its packets take one path
-//   spray = 1  the packet: flow and `entropy` of the Ebb header, which the sender varies (NDP section 3.1.1,
+// The class decides how the member of a group is chosen:
+//   spray = 0  by flow: all its packets take one path
+//   spray = 1  by packet: flow and `entropy` of the Ebb header, which the sender varies (NDP section 3.1.1,
 //              SCDP section 3.2); a packet without that header takes a random path
-//   spray = 2  the flow, and then adaptive_routing.p4 where the destination has several ports
+//   spray = 2  by flow, and then by adaptive_routing.p4 where the destination has several ports
 //
-// The hash is multiplied by a per-switch number (`hash_settings`) and its upper half taken. A seed merely fed
-// into the CRC would not do: CRCs are linear, two switches with different seeds would still send the flows
-// they share to one side (polarisation).
+// The hash is multiplied by a per-switch number (`hash_settings`), and the upper half of the product selects. A
+// seed of the CRC would not do: CRCs are linear, so two switches with different seeds would still send the flows
+// that they share to one side (polarisation).
 
 #ifndef ROUTE_P4
 #define ROUTE_P4

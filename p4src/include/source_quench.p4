@@ -5,11 +5,11 @@
 // Applied in egress after codel.p4, to the packet and to the copy of it that becomes the message:
 //
 //   meta.quench ─┬─ no TCP, to or from a group, no entry ─► nothing
-//                └─ else ─► copied to the port that it came in by, into the queue that it leaves
+//                └─ else ─► cloned to its ingress port, into the queue of the priority that it has
 //   the copy ─► Ethernet | IPv4, addresses swapped, DSCP as it was | ICMP 4 | IPv4 header as it was | 8 bytes of TCP
 //
 // The copy goes through the clone session `ingress port * 8 + queue`: so the message has the priority of its packet, as
-// in the thesis (stock BMv2 puts it into queue 0). Its source is who the packet was for, as switches have no addresses.
+// in the thesis (stock BMv2 puts it into queue 0). Its source is the packet's destination: switches have no addresses.
 
 #ifndef SOURCE_QUENCH_P4
 #define SOURCE_QUENCH_P4
@@ -20,7 +20,7 @@ const bit<8>  PROTOCOL_ICMP      = 1;
 const bit<8>  ICMP_SOURCE_QUENCH = 4;
 const bit<16> PLAIN_IPV4_BYTES   = 20;
 const bit<16> ICMP_BYTES         = 8;
-const bit<16> QUOTED_BYTES       = 8;   // of what the quoted IPv4 header is for: of TCP, ports and sequence number
+const bit<16> QUOTED_BYTES       = 8;   // quoted of the IPv4 payload: ports and sequence number of TCP
 
 control SourceQuench(inout headers_t hdr,
                      inout metadata_t meta,
@@ -95,7 +95,7 @@ control SourceQuench(inout headers_t hdr,
                     quench();
                 }
             } else if (is_copy) {
-                meta.drop_reason = DropReason.NO_ROUTE;    // the entry has gone since
+                meta.drop_reason = DropReason.NO_ROUTE;    // the entry was deleted since
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payload trimming: a data packet that does not fit into its queue loses its payload instead of its life
+// Payload trimming: a data packet that does not fit into its queue loses its payload instead of being dropped
 // (Cut Payload, NSDI 2014; NDP, SIGCOMM 2017, section 3; names of SAI and SONiC SWITCH_TRIMMING; rules in
 // docs/wire-format.md, "Trimming"). Applied in ingress to packets with meta.refused set, by either trigger:
 //
@@ -9,8 +9,8 @@
 //                                                                      └─ else: whole and unchanged
 //                                                              cut or whole, out in queue `queue_index`
 //
-// TRIM counts what is sent to the trim queue, TX_TRIM what leaves it (trim_sent, in egress); the difference is
-// DROPPED_TRIM, which the target counts.
+// SAI's TRIM counts packets sent to the trim queue (`trimmed`), TX_TRIM those that leave it (`trim_sent`, in egress);
+// the difference is DROPPED_TRIM, which the target counts.
 
 #ifndef TRIMMING_P4
 #define TRIMMING_P4

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is the packet one that may be forwarded? Sets meta.drop_reason if not. First in ingress, before any other
-// block looks at a header. TTL belongs to routing (route.p4).
+// Is the packet one that may be forwarded? Sets meta.drop_reason if not. Applied first in ingress, after void_frames
+// only, which reads nothing but MAC addresses. TTL belongs to routing (route.p4).
 //
-// An IPv4 packet that is longer than its frame has lost its end, and is dropped; only a notification of a drop
-// (drop_notification.p4) is meant to be so.
+// An IPv4 packet longer than its frame has lost its end and is dropped, except for drop notifications, which a switch
+// has cut on purpose (drop_notification.p4).
 
 #ifndef VALIDITY_P4
 #define VALIDITY_P4

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Void frames (Silo, SIGCOMM 2015): what a pacer sends between the frames of a batch, so that these leave the NIC at
-// their times. A frame to the address that it comes from is one. The first switch drops them, at the ports of hosts.
-// Applied in ingress, first: nothing else in them means anything.
+// Void frames (Silo, SIGCOMM 2015): a pacer sends them between the frames of a batch, so that these leave the NIC at
+// their times. Their destination MAC address equals their source. The first switch drops them, at ports of hosts.
+// Applied first in ingress, because the rest of a void frame has no meaning.
 
 #ifndef VOID_FRAMES_P4
 #define VOID_FRAMES_P4
