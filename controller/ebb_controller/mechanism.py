@@ -37,7 +37,7 @@ Entity: TypeAlias = """(
 )"""
 Action: TypeAlias = "P4TableAction | P4IndirectAction"
 Named = tuple[tuple[str, Any], ...]
-"""Values by name."""
+"""Pairs of a name and a value: hashable, as keys of caches have to be."""
 SHARED_ENTRIES = 4096
 """Entities of a kind that are cached, a kilobyte each. Most entries of a fabric are the same on
 every switch, so they are made, and encoded (`encoding`), once."""
@@ -67,7 +67,8 @@ class Table:
         self, match: Mapping[str, Any], *, priority: int = 0, **arguments: Any
     ) -> P4TableEntry:
         """An entry with the first of the actions; only tables with range or ternary keys have
-        priorities, from 1, the highest first. Not to be changed: equal ones are one."""
+        priorities, from 1, the highest first. Cached: equal entries are one object, which must not
+        be changed."""
         return _entry(self, tuple(match.items()), priority, tuple(arguments.items()))
 
     def entry_for(
@@ -80,8 +81,8 @@ class Table:
         return finsy.P4TableEntry(self.name, match=keys, action=action, priority=priority)
 
     def default(self, **arguments: Any) -> P4TableEntry:
-        """The entry for all packets that match no other, with the first of the actions. Not to be
-        changed: equal ones are one."""
+        """The entry for all packets that match no other, with the first of the actions. Cached, as
+        those of `entry`."""
         return _default(self, tuple(arguments.items()))
 
 
@@ -100,7 +101,7 @@ def _default(table: Table, arguments: Named) -> P4TableEntry:
 
 @dataclass(frozen=True)
 class Counter:
-    """An indirect counter of packets and bytes, and how tables and reports tell it."""
+    """An indirect counter of packets and bytes, and its place in tables and reports."""
 
     name: str
     """Alias in P4Info."""
@@ -109,8 +110,8 @@ class Counter:
     index: Literal["port", "drop reason", "multicast group"] = "port"
     """Meaning of the index into the counter."""
     sum: Literal["trims", "marks", "lost"] | None = None
-    """Which number of a whole network it is part of (`of` of a metric in docs/experiments.md);
-    none: of none."""
+    """Sum over a network that it counts towards (`of` of a metric in docs/experiments.md); none: no
+    sum."""
     always: bool = False
     """Whether its column is there even if it has counted nothing."""
 

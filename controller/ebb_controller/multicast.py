@@ -46,7 +46,7 @@ class MulticastGroup:
         return cls(address, group, tuple(members))
 
     def check(self, topology: Topology) -> None:
-        """Raises `InputError` for what no switch could do."""
+        """Raises `InputError` for an invalid address, number or list of members."""
         try:
             multicast = IPv4Address(self.address).is_multicast
         except AddressValueError:
@@ -62,7 +62,7 @@ class MulticastGroup:
 
 
 def check(groups: Sequence[MulticastGroup], topology: Topology) -> None:
-    """Raises `InputError` for groups that cannot be, or not beside each other."""
+    """Raises `InputError` for an invalid group, or two of one address."""
     addresses: set[str] = set()
     for group in groups:
         group.check(topology)
@@ -84,8 +84,8 @@ def tree_ports(topology: Topology, group: MulticastGroup, switch: str) -> set[in
 
 
 def tree(topology: Topology, group: MulticastGroup) -> dict[str, set[int]]:
-    """Ports of a group's tree, by switch; of a fabric that fell apart, those of the part that has
-    the first member."""
+    """Ports of a group's tree, by switch; in a fabric that fell apart, those of the part with the
+    first member."""
     place = topology.attachment(topology.host(group.members[0])).node
     here = tuple(member for member in group.members if topology.next_hops(place, member))
     return _rooted(topology, group.address, here)[1] if here else {}
@@ -94,6 +94,7 @@ def tree(topology: Topology, group: MulticastGroup) -> dict[str, set[int]]:
 def _rooted(
     topology: Topology, address: str, members: tuple[str, ...]
 ) -> tuple[str, dict[str, set[int]]]:
+    """Root and ports by switch of the tree to these members, from the cache of the topology."""
     key = ("multicast tree", address, members)
     if key not in topology.derived:
         root = _root(topology, address, members)
@@ -103,12 +104,13 @@ def _rooted(
 
 
 def _root(topology: Topology, address: str, members: Sequence[str]) -> str:
-    """A switch nearest to members that have paths to each other."""
+    """A switch nearest to members that have paths to each other, chosen by the hash of the address
+    among equals."""
     places = [topology.attachment(topology.host(member)).node for member in members]
     distances = [topology.distances(place) for place in places]
-    # The farthest member counts first: two in one rack and one in another pod, as HDFS places
-    # replicas, are nearest to that rack's switch by the sum, and then every such group would go
-    # over the same first core.
+    # The distance to the farthest member counts first. By the sum alone, the root of two members in
+    # one rack and one in another pod, as HDFS places replicas, would be that rack's switch, and the
+    # first shortest path from there would take every such group over the same core.
     cost = {
         switch.name: (
             max(d[switch.name] for d in distances),
@@ -125,14 +127,14 @@ def _root(topology: Topology, address: str, members: Sequence[str]) -> str:
 
 def _tree(topology: Topology, root: str, members: Sequence[str]) -> dict[str, set[int]]:
     """Ports of the tree by switch: the first shortest path from the root to each member."""
-    tree: dict[str, set[int]] = {}
+    ports: dict[str, set[int]] = {}
     for member in members:
         node = root
         while not topology.is_host(node):
             port = topology.next_hops(node, member)[0]
             far, _link = topology.neighbours[node][port]
-            tree.setdefault(node, set()).add(port)
+            ports.setdefault(node, set()).add(port)
             if not topology.is_host(far.node):
-                tree.setdefault(far.node, set()).add(far.port)
+                ports.setdefault(far.node, set()).add(far.port)
             node = far.node
-    return tree
+    return ports

@@ -1,9 +1,9 @@
 """Makes a switch hold exactly what the plan says, and reads it back.
 
-What the switch holds is read first and only the difference is written, so that a second controller
-run, a change of scheme and a restarted switch are one and the same case. While a connection lasts,
-what was read back is remembered: the next plan is compared with that, and of it only what changes
-is read again.
+The entities of the switch are read first and only the difference is written, so that a second
+controller run, a change of scheme and a restarted switch are one case. While a connection lasts,
+the entities read back are kept: the next plan is compared with them, and only those that it changes
+are read again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from ebb_controller.together import together
 from ebb_controller.wire import header, splitter
 
 BATCH = 5_000
-"""Updates of one request, at most: 1 MB of the longest entries."""
+"""Most updates of one request: 1 MB of the longest entries."""
 UNDER_WAY = 3
-"""Requests that a switch is sent before it has answered the first: the next ones are made and
-arrive meanwhile."""
+"""Most write requests to a switch without an answer: it works on the first while the next ones are
+encoded and sent."""
 CALL_SECONDS = 10.0
-"""How long a switch may take to answer a call."""
+"""Timeout of a call to a switch."""
 _READ = "/p4.v1.P4Runtime/Read"
 _WRITE = "/p4.v1.P4Runtime/Write"
 
@@ -59,18 +59,18 @@ Held = Mapping[bytes, Encoded]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How many entities of a switch had to change."""
+    """Numbers of entities of a switch that had to change."""
 
     inserted: int = 0
     """Entities that it did not have."""
     modified: int = 0
-    """Entities that said something else."""
+    """Entities that it had with another value."""
     deleted: int = 0
     """Entities that are not in the plan."""
 
     @property
     def total(self) -> int:
-        """All of them; 0: the switch already held the plan."""
+        """Sum of the three; 0: the switch already held the plan."""
         return self.inserted + self.modified + self.deleted
 
     def __str__(self) -> str:
@@ -88,9 +88,9 @@ async def reconcile(
     """Writes the difference and verifies it by reading back; returns what was changed and what the
     switch holds now.
 
-    `held`: what the switch holds, if that is known; none: it is read. `in_order`: it does the
-    updates of a request one after the other, so groups come in one request with the entries that
-    name them; others may do them in any order.
+    `held`: what the switch holds, if that is known; none: it is read. `in_order`: the switch does
+    the updates of a request one after the other, so that groups can be in one request with the
+    entries that refer to them; other switches may do them in any order.
     """
     target = _target(switch, wanted, encoder)
     everything = _all(wanted, switch, encoder)
@@ -103,8 +103,8 @@ async def reconcile(
     change = Change(len(new), len(changed), len(stale))
     if not change.total:
         return change, present  # what was just read is the read-back
-    # Entries let go of groups, groups of members: deleted in the reverse of the insert order.
-    # Entries change before groups disappear, so modifications come between.
+    # Entries refer to groups, groups to members: deletion is in the reverse of the insert order.
+    # Entries are modified before, so that none refers to a group that is deleted.
     others = [] if in_order else [e for e in new if not e.is_entry]
     await _write(switch, "insert", others)
     await _write(switch, "modify", changed)
@@ -116,9 +116,9 @@ async def reconcile(
     else:
         touched = {e.key for e in (*new, *changed, *stale)}
         reads = encode_entities(_touched([*new, *changed], stale), switch.p4info)
-        told = await _read(switch, p4r.ReadRequest(entities=reads), encoder)
+        read_back = await _read(switch, p4r.ReadRequest(entities=reads), encoder)
         present = {k: e for k, e in held.items() if k not in touched}
-        present |= {k: e for k, e in told.items() if k in touched}
+        present |= {k: e for k, e in read_back.items() if k in touched}
     _verify(switch, target, present)
     return change, present
 
@@ -126,7 +126,8 @@ async def reconcile(
 def _target(
     switch: ChannelSwitch, wanted: Sequence[Entity], encoder: Encoder
 ) -> dict[bytes, Encoded]:
-    """The plan by key; what the program cannot express is an error that names it."""
+    """The plan by key. Raises `ControllerError` for an entity that does not fit the program or is
+    planned twice."""
     schema = switch.p4info
     try:
         encoded = encoder.planned(wanted, schema)
@@ -161,7 +162,7 @@ def _by_key(entities: Sequence[Encoded]) -> dict[bytes, Encoded]:
 
 def _verify(switch: ChannelSwitch, target: Held, present: Held) -> None:
     if present == target:
-        return  # the very same objects, as the encoder knows those that it has seen
+        return  # quick: the encoder returns one object for equal entities
     schema = switch.p4info
     for key, encoded in target.items():
         held = present.get(key)
@@ -189,18 +190,18 @@ _KINDS: tuple[Entity, ...] = (
     P4MulticastGroupEntry(),
     P4TableEntry(),
 )
-"""A wildcard read of all kinds of entities that we manage, default entries and clone sessions
-apart."""
+"""Wildcard reads of all kinds of entities that the controller manages, except default entries and
+clone sessions."""
 _SESSIONS = P4CloneSessionEntry()
-"""The same of clone sessions."""
+"""Wildcard read of clone sessions."""
 _NO_METER = P4MeterConfig(cir=0, cburst=0, pir=0, pburst=0)
-"""In a read: the meters of the entries, too."""
+"""In a read of entries: asks for their meters, too."""
 
 
 def _all(wanted: Sequence[Entity], switch: ChannelSwitch, encoder: Encoder) -> p4r.ReadRequest:
-    """Reads of everything that matters to a plan, which are the same of most plans. Clone sessions
-    only if it has some: without, no packet takes one. Default entries by name: a wildcard read
-    gives entries only, and of the default entries only those of the plan matter."""
+    """Reads of all entities that matter to a plan, one request for most plans. Clone sessions are
+    read only if it has some: else no packet takes one. Default entries are read by table: wildcard
+    reads leave them out, and only those of the plan matter."""
     sessions = any(type(e) is P4CloneSessionEntry for e in wanted)
     entries = [e for e in wanted if type(e) is P4TableEntry]
     defaults = tuple(e.table_id for e in entries if e.is_default_action)
@@ -219,16 +220,16 @@ def _all(wanted: Sequence[Entity], switch: ChannelSwitch, encoder: Encoder) -> p
 
 
 def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entity | p4r.Entity]:
-    """Reads after a change: of what was written and deleted, by key. BMv2 answers NOT_FOUND if
-    it is asked for one group that is gone, so all of such kinds are read instead."""
+    """Reads after a change: of written and deleted entities, by key. BMv2 answers NOT_FOUND to the
+    read of a deleted group, so of kinds other than entries all are read if one was deleted."""
     gone = {type(e.entity) for e in stale if not e.is_entry}
     kinds = [kind for kind in (*_KINDS, _SESSIONS) if type(kind) in gone]
     entries = [e for e in stale if e.is_entry]
-    return [*kinds, *map(_question, (*written, *entries))]
+    return [*kinds, *map(_read_of, (*written, *entries))]
 
 
-def _question(encoded: Encoded) -> p4r.Entity:
-    """The read of one entity; a switch returns the meter of an entry if it is asked for it."""
+def _read_of(encoded: Encoded) -> p4r.Entity:
+    """The read of one entity, with its meter if it has one: that is returned on request only."""
     asked = p4r.Entity()
     asked.ParseFromString(encoded.key)
     if encoded.has_meter:
@@ -239,7 +240,7 @@ def _question(encoded: Encoded) -> p4r.Entity:
 async def _read(
     switch: ChannelSwitch, request: p4r.ReadRequest, encoder: Encoder
 ) -> dict[bytes, Encoded]:
-    """Entities of a switch that match those of the request, by key."""
+    """Entities of a switch that match a request, by key; constant entries are left out."""
     schema = switch.p4info
 
     async def read() -> list[Encoded]:
@@ -275,8 +276,8 @@ async def messages(
 async def replies(
     switch: ChannelSwitch, request: p4r.ReadRequest
 ) -> AsyncIterator[p4r.ReadResponse]:
-    """The answers of a switch to a request that names none, as they come; finsy's `switch.read`
-    would decode every entity."""
+    """The replies of a switch to a request without its device and role, as they arrive; finsy's
+    `switch.read` would decode every entity."""
     async for reply in _encoded_replies(switch, request):
         yield p4r.ReadResponse.FromString(reply)
 
@@ -285,6 +286,7 @@ _entities = splitter(p4r.ReadResponse.ENTITIES_FIELD_NUMBER)
 
 
 async def _encoded_replies(switch: ChannelSwitch, request: p4r.ReadRequest) -> AsyncIterator[bytes]:
+    # Protobuf merges concatenated messages: device and role need no copy of a shared request.
     call = _channel(switch, "reading from").unary_stream(_READ)
     head = p4r.ReadRequest(device_id=switch.device_id, role=switch.role_name)
     message = head.SerializeToString() + request.SerializeToString()
@@ -295,20 +297,20 @@ async def _encoded_replies(switch: ChannelSwitch, request: p4r.ReadRequest) -> A
         raise P4ClientError(error, "ReadRequest") from None
 
 
-def _channel(switch: ChannelSwitch, what: str) -> grpc.aio.Channel:
+def _channel(switch: ChannelSwitch, action: str) -> grpc.aio.Channel:
     channel = switch.channel
     if channel is None:
-        raise ControllerError(f"switch {switch.name}: connection lost while {what} it")
+        raise ControllerError(f"switch {switch.name}: connection lost while {action} it")
     return channel
 
 
 async def _write(switch: ChannelSwitch, operation: str, entities: Sequence[Encoded]) -> None:
     """Writes as finsy's `switch.write` does, which would make an object of each update."""
-    # An entity may name one of an earlier request, but no entry names another.
-    room = asyncio.Semaphore(UNDER_WAY if all(e.is_entry for e in entities) else 1)
+    # Groups may refer to members of an earlier request; entries do not refer to each other.
+    in_flight = asyncio.Semaphore(UNDER_WAY if all(e.is_entry for e in entities) else 1)
 
     async def write(batch: Sequence[Encoded]) -> None:
-        async with room:
+        async with in_flight:
             try:
                 await patiently(partial(_request, switch, operation, batch))
             except P4ClientError as error:
@@ -328,8 +330,7 @@ async def _request(switch: ChannelSwitch, operation: str, entities: Sequence[Enc
     parts = [head.SerializeToString()]
     for encoded in entities:
         value = encoded.value
-        done = "modify" if operation == "insert" and encoded.is_default else operation
-        parts += _update(done, len(value)), value
+        parts += _update(_done(operation, encoded), len(value)), value
     try:
         await call(b"".join(parts), timeout=CALL_SECONDS)
     except grpc.RpcError as error:
@@ -345,7 +346,7 @@ def _update(operation: str, length: int) -> bytes:
 
 
 def _done(operation: str, encoded: Encoded) -> str:
-    """Operation on an entity: default entries are there, and so modified."""
+    """Operation on an entity: default entries always exist, so they are modified, not inserted."""
     return "modify" if operation == "insert" and encoded.is_default else operation
 
 

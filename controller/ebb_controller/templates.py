@@ -182,7 +182,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The messages in which each number takes so many bytes."""
+    """Encoding of messages that differ in the values of their numbers, not in the lengths."""
 
     whole: bytes
     """The message, with `%b` for each number."""

@@ -18,9 +18,9 @@ from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MAX_GROUP, MulticastGroup
 
 LOOK_SECONDS = 2.0
-"""How often the locator is asked."""
+"""Time between requests to the locator."""
 PATIENCE_SECONDS = 2.0
-"""How long its answer may take."""
+"""Timeout of a request."""
 MOST_BYTES = 4 << 20
 """Longest answer of a locator."""
 
@@ -29,7 +29,7 @@ Rows = frozenset[tuple[IPv4Address, ...]]
 
 
 class LocatorError(Exception):
-    """The locator does not answer, or not what it was asked for."""
+    """The locator does not answer, or its answer is not one to the request."""
 
 
 async def rows(locator: str) -> Rows:
@@ -39,28 +39,28 @@ async def rows(locator: str) -> Rows:
     try:
         return _rows(answer)
     except ValueError as error:
-        raise _silent(locator, error) from error
+        raise _locator_error(locator, error) from error
 
 
 async def ask(locator: str, question: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a question (docs/blob-store.md, "Messages"). Raises `LocatorError`."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            answer = json.loads(await _ask(locator, {"id": 1, **question}))
+            answer = json.loads(await _exchange(locator, {"id": 1, **question}))
         if not isinstance(answer, dict):
             raise ValueError("its answer is no object")
     except (OSError, TimeoutError, ValueError, RecursionError) as error:
-        raise _silent(locator, error) from error
+        raise _locator_error(locator, error) from error
     return answer
 
 
-def _silent(locator: str, error: Exception) -> LocatorError:
+def _locator_error(locator: str, error: Exception) -> LocatorError:
     why = str(error) or "no answer"
     return LocatorError(f"locator at {locator}: {why}; it is to be `ebb-agent blob locator`")
 
 
 def check_address(locator: str) -> str:
-    """The address of a locator as it was given. Raises `InputError` for what is none."""
+    """The address of a locator, unchanged. Raises `InputError` unless it is IP:PORT or a path."""
     host, _, port = locator.rpartition(":")
     if "/" not in locator and not (host and port.isdecimal()):
         raise InputError(
@@ -69,7 +69,8 @@ def check_address(locator: str) -> str:
     return locator
 
 
-async def _ask(locator: str, question: dict[str, Any]) -> bytes:
+async def _exchange(locator: str, question: dict[str, Any]) -> bytes:
+    """Sends a question over a connection of its own; returns the line of the answer."""
     if "/" in locator:
         reader, writer = await asyncio.open_unix_connection(locator, limit=MOST_BYTES)
     else:
@@ -92,8 +93,8 @@ def _rows(answer: Any) -> Rows:
 
 
 class GroupNumbers:
-    """Groups of the rows beside those that are fixed: a set of replicas keeps its number while it
-    is in the table."""
+    """Groups of the sets of replicas of a table, beside fixed groups: a set keeps its number while
+    it is in the table."""
 
     def __init__(self, topology: Topology, fixed: Sequence[MulticastGroup]) -> None:
         self._hosts = {IPv4Address(host.ip): host.name for host in topology.hosts}
@@ -102,8 +103,8 @@ class GroupNumbers:
         self._numbers: dict[tuple[IPv4Address, ...], int] = {}
 
     def groups(self, rows: Rows) -> tuple[MulticastGroup, ...]:
-        """All groups. Raises `InputError` for a replica that is no host of this fabric, and for
-        more sets than there are numbers."""
+        """The fixed groups, and those of the rows that have no fixed one. Raises `InputError` for a
+        replica that is no host of this fabric, and for more sets than there are numbers."""
         self._numbers = {row: number for row, number in self._numbers.items() if row in rows}
         taken = {group.group for group in self._fixed} | set(self._numbers.values())
         free = (number for number in range(1, MAX_GROUP + 1) if number not in taken)
@@ -134,11 +135,11 @@ async def follow(
     parameters: FabricParameters,
     say: Callable[[str], None],
 ) -> None:
-    """Installs the groups of a blob store whenever its rows have changed, until cancelled. What
-    cannot be installed is said once, and the groups stay as they were."""
-    installed, said = None, ""
+    """Installs the groups of a blob store whenever its rows have changed, until cancelled. After an
+    error, which is reported once, the groups stay as they were."""
+    installed, reported = None, ""
     while True:
-        trouble = ""
+        problem = ""
         try:
             table = await rows(locator)
             if table != installed:
@@ -146,8 +147,8 @@ async def follow(
                 installed = table
                 say(f"blob store: {len(table)} sets of replicas have a multicast group")
         except (LocatorError, InputError, ControllerError) as error:
-            trouble = str(error)
-            if trouble != said:
-                say(trouble)
-        said = trouble
+            problem = str(error)
+            if problem != reported:
+                say(problem)
+        reported = problem
         await asyncio.sleep(LOOK_SECONDS)

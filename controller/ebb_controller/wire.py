@@ -1,5 +1,5 @@
-"""Protobuf's encoding, as far as messages are put together from encoded parts and taken apart into
-them, without an object for each part.
+"""Messages of protobuf put together from encoded parts, and split into them, without an object for
+each part.
 
 https://protobuf.dev/programming-guides/encoding
 """
@@ -35,15 +35,15 @@ def header(field: int, length: int) -> bytes:
 
 @cache
 def splitter(field: int) -> Callable[[bytes], Sequence[bytes]]:
-    """A function that takes a message to the encoded messages of one of its repeated fields.
+    """A function that returns the encoded messages of a repeated field of an encoded message.
 
-    In the encoding, a message as part of another one cannot be told from a byte string, so the
-    message is parsed as one that has nothing but byte strings there.
+    The encoding does not distinguish a submessage from a byte string, so the message is parsed as
+    one whose only field is a list of byte strings.
     """
     file = descriptor_pb2.FileDescriptorProto(name=f"parts_{field}.proto", package="ebb.parts")
-    of = descriptor_pb2.FieldDescriptorProto
+    descriptor = descriptor_pb2.FieldDescriptorProto
     file.message_type.add(name=f"Parts{field}").field.add(
-        name="parts", number=field, type=of.TYPE_BYTES, label=of.LABEL_REPEATED
+        name="parts", number=field, type=descriptor.TYPE_BYTES, label=descriptor.LABEL_REPEATED
     )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

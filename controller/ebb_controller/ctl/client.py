@@ -27,19 +27,19 @@ from ebb_controller import ebb_trace_pb2 as trace
 from ebb_controller.ctl.stream import ANSWERED, Stream, SwitchError
 
 MAX_MESSAGE_BYTES = 64 << 20
-"""Longest answer that is taken: tables and their P4Info."""
+"""Longest answer that is accepted: tables and their P4Info."""
 MAX_METADATA_BYTES = 64 << 10
-"""Longest list of errors of a batch."""
+"""Longest trailing metadata that is accepted: the errors of a batch."""
 BATCH = 500
-"""Updates in a request."""
+"""Most updates of a request."""
 CALL_SECONDS = 10.0
-"""How long a switch may take to answer."""
+"""Timeout of a call to a switch."""
 E = TypeVar("E", bound=P4Entity)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a switch is, and how it is reached."""
+    """Address of a switch, and the files for TLS with it."""
 
     address: str
     """HOST:PORT of its P4Runtime."""
@@ -61,7 +61,7 @@ class Place:
 
 def switch_of_fabric(name: str, socket: Path | None) -> Place:
     """Place of a switch of a running fabric, from its fabric service."""
-    # Its module takes time to load.
+    # Imported here, because it takes time to load.
     from ebb_topologies.run_state import usual_socket
 
     path = socket or usual_socket()
@@ -107,7 +107,8 @@ def _credentials(place: Place) -> grpc.ChannelCredentials:
 
 
 class Client:
-    """Raises `SwitchError`."""
+    """A P4Runtime client of one switch. Its methods raise `SwitchError` for errors of the switch,
+    and `InputError` for entities that do not fit its P4Info."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -125,7 +126,7 @@ class Client:
 
     @property
     def schema(self) -> P4Schema:
-        """The program's P4Info, by name."""
+        """The P4Info of the program, which is read once."""
         if self._schema is None:
             config = self._config(p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE)
             if not config.HasField("p4info"):
@@ -164,8 +165,8 @@ class Client:
         return str(reply.p4runtime_api_version)
 
     def read(self, wanted: E, timeout: float | None = None) -> Iterator[E]:
-        """All entities that are like this one, in which what is missing stands for anything."""
-        entity = _understood(lambda: wanted.encode(self.schema))
+        """All entities that match this one, whose missing fields are wildcards."""
+        entity = _checked(lambda: wanted.encode(self.schema))
         request = p4r.ReadRequest(device_id=self.place.device_id, entities=[entity])
         with self._errors():
             for reply in self._p4runtime.Read(request, timeout=timeout):
@@ -173,7 +174,8 @@ class Client:
                     yield self._decoded(entity, type(wanted))
 
     def _decoded(self, entity: p4r.Entity, kind: type[E]) -> E:
-        """Messages of a switch, which need not be what was asked for."""
+        """An entity of a reply. Raises `SwitchError` if it does not fit P4Info or is of another
+        kind."""
         try:
             found = decode_entity(entity, self.schema)
         except (ValueError, KeyError) as error:
@@ -185,7 +187,7 @@ class Client:
     def write(self, kind: Any, entities: Iterable[P4Entity], writer: Writer | None = None) -> int:
         """Inserts, modifies or deletes, as the primary of the default role if no other is given;
         returns how many."""
-        encoded = [_understood(lambda e=e: e.encode(self.schema)) for e in entities]
+        encoded = [_checked(lambda e=e: e.encode(self.schema)) for e in entities]
         for start in range(0, len(encoded), BATCH):
             updates = [p4r.Update(type=kind, entity=e) for e in encoded[start : start + BATCH]]
             writer = writer or Writer("", self.election_id)
@@ -216,7 +218,7 @@ class Client:
 
     @property
     def election_id(self) -> int:
-        """The primary's, or ours where nobody is primary."""
+        """Election id of writes: the primary's, or ours where there is no primary."""
         if self._election_id is None:
             primary, highest = self._arbitrate(None)
             if primary is None:
@@ -230,9 +232,9 @@ class Client:
         """The primary's election id (none: there is no primary), and the highest that was seen."""
         self._stream = self._stream or Stream(self._p4runtime, self.place.device_id)
         with self._errors():
-            told = self._stream.arbitrate(election_id)
-        highest = U128.decode(told.election_id)
-        return (highest if told.status.code in ANSWERED else None), highest
+            update = self._stream.arbitrate(election_id)
+        highest = U128.decode(update.election_id)
+        return (highest if update.status.code in ANSWERED else None), highest
 
     def primary(self) -> int | None:
         """The election id of the controller that may write; none: there is no such controller."""
@@ -244,7 +246,7 @@ class Client:
         of the switch stays the primary of its own, and both get them. The role has no
         configuration, which means full access."""
         stream = Stream(self._p4runtime, self.place.device_id, f"ebb-ctl {task}")
-        # The latest wins, among those who do the same.
+        # The latest client with this task takes over: election ids are times.
         channel = Channel(stream, Writer(stream.role, time.time_ns()))
         try:
             with self._errors():
@@ -255,7 +257,7 @@ class Client:
             stream.close()
 
     def statistics(self, *, reset: bool = False) -> tm.Stats:
-        """Statistics of all ports and queues; `reset` starts them anew after the reading."""
+        """Statistics of all ports and queues; `reset` sets them to zero after the reading."""
         request = tm.GetStatsRequest(device_id=self.place.device_id, reset=reset)
         reply: tm.Stats = self._unary("ebb.tm.v1.TrafficManager/GetStats", request, tm.Stats)
         return reply
@@ -272,7 +274,7 @@ class Client:
         self._unary("ebb.tm.v1.TrafficManager/SetConfig", request, tm.SetConfigResponse)
 
     def trace(self, ports: Sequence[int], packets: int) -> Iterator[trace.Visit]:
-        """Visits of packets that come in from now on."""
+        """Visits of packets that arrive from now on at the ports; at most this many packets."""
         call = self._channel.unary_stream(
             "/ebb.trace.v1.Trace/Watch",
             request_serializer=trace.WatchRequest.SerializeToString,
@@ -304,7 +306,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """In whose name something is written."""
+    """Role and election id of a write."""
 
     role: str
     election_id: int
@@ -312,7 +314,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Packets and digests of a switch."""
+    """A stream of packets and digests of a switch."""
 
     stream: Stream
     writer: Writer
@@ -331,29 +333,30 @@ class Channel:
                 yield reply
 
     def send(self, request: p4r.StreamMessageRequest) -> None:
-        """Sends, and waits until the switch has looked at it: a switch does one thing after the
-        other, and answers a higher election id in any case."""
+        """Sends, and waits until the switch has handled it: a switch handles messages in order, and
+        answers a higher election id in any case."""
         self.stream.send(request)
         self.elect(self.writer.election_id + 1)
 
 
-def _check_roles(told: p4r.MasterArbitrationUpdate, role: str) -> None:
-    """A switch that knows no roles, as BMv2's, names none: all are one role there."""
-    if told.role.name != role and told.status.code == rpc_code.ALREADY_EXISTS:
+def _check_roles(update: p4r.MasterArbitrationUpdate, role: str) -> None:
+    """Raises `SwitchError` if the switch has a primary and knows no roles. Such a switch, as BMv2,
+    names no role in its answer."""
+    if update.role.name != role and update.status.code == rpc_code.ALREADY_EXISTS:
         raise SwitchError(
             "the switch has a primary controller and knows no roles, so its packets and digests "
             "are that controller's alone"
         )
 
 
-def _check_primary(told: p4r.MasterArbitrationUpdate) -> None:
-    if told.status.code != rpc_code.OK:
+def _check_primary(update: p4r.MasterArbitrationUpdate) -> None:
+    if update.status.code != rpc_code.OK:
         raise SwitchError("another ebb-ctl has taken over: each switch has one for this at a time")
 
 
-def _understood(encode: Any) -> Any:
-    """The message of an entity that a user has written; finsy reports what it does not
-    understand."""
+def _checked(encode: Any) -> Any:
+    """Result of `encode`, which encodes an entity of a user. Raises `InputError` for finsy's
+    errors, which say what is wrong with the entity."""
     try:
         return encode()
     except (ValueError, KeyError) as error:
@@ -361,7 +364,7 @@ def _understood(encode: Any) -> Any:
 
 
 def _reason(error: Any, place: Place) -> str:
-    """Errors of the switch: of each update that failed, or of the whole request."""
+    """The error in words: of each update that failed, or of the whole request."""
     code = error.code()
     if code == grpc.StatusCode.UNAVAILABLE:
         return (
@@ -381,9 +384,9 @@ def _failed_updates(error: Any) -> list[str]:
     raw = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
     if not raw:
         return []
-    told = []
+    messages = []
     for packed in rpc_status.Status.FromString(raw).details:
         detail = p4r.Error()
         if packed.Unpack(detail) and detail.canonical_code != rpc_code.OK:
-            told.append(f"{rpc_code.Code.Name(detail.canonical_code)}: {detail.message}")
-    return told
+            messages.append(f"{rpc_code.Code.Name(detail.canonical_code)}: {detail.message}")
+    return messages

@@ -18,7 +18,7 @@ ECN_THRESHOLD = Table("ecn_threshold", ("set_ecn_threshold",), depths=True)
 STEP_MARKED = Counter("step_marked", "step\nmarks", sum="marks")
 
 FULL_PACKET_BYTES = 1500
-"""Length of the packets that K means, where the target counts packets."""
+"""Packet length by which K is converted, where the target counts its queues in packets."""
 
 
 class StepMarking(Parameters):

@@ -18,7 +18,8 @@ PHANTOM_QUEUE = Table("phantom_queue", ("set_phantom_queue",))
 PHANTOM_MARKED = Counter("phantom_marked", "phantom\nmarks", sum="marks")
 
 DRAIN_WINDOW_US = 2**16
-"""The program counts the drain in bytes per 2^16 us, so that it needs no division."""
+"""Time in which the program's drain rate counts bytes, us: a power of two, so that it needs no
+division."""
 
 
 class PhantomQueue(Parameters):
