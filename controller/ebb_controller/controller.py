@@ -593,10 +593,10 @@ async def _registers(
     cells: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in wanted}
     try:
         async for entity in messages(switch, request):
-            told = entity.register_entry
-            parts = told.data.struct.members or [told.data]
+            cell = entity.register_entry
+            parts = cell.data.struct.members or [cell.data]
             numbers = tuple(int.from_bytes(part.bitstring) for part in parts)
-            cells[names[told.register_id]][told.index.index] = numbers
+            cells[names[cell.register_id]][cell.index.index] = numbers
     except P4ClientError as error:
         raise ControllerError(
             f"switch {switch.name}: registers {', '.join(wanted)} cannot be read: {error.message}"

@@ -41,8 +41,8 @@ def _renewed(path: Path, lines: Iterator[str]) -> str:
 def _entries() -> Iterator[str]:
     yield "| module | entries |"
     yield "|---|---|"
-    told = {each.name: " ".join((each.entries.__doc__ or "").split()) for each in MECHANISMS}
-    for name, text in sorted(told.items()):
+    meanings = {each.name: " ".join((each.entries.__doc__ or "").split()) for each in MECHANISMS}
+    for name, text in sorted(meanings.items()):
         yield f"| `{name}.py` | {text[:1].lower()}{text[1:].removesuffix('.')} |"
 
 

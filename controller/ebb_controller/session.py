@@ -1,10 +1,11 @@
-"""A P4Runtime session as a controller of many switches needs it: finsy's, with these differences.
+"""A P4Runtime session for a controller of many switches: finsy's, with these differences.
 
-* Only so many programs are under way at once, and a switch that has no room for one now is asked
+* A limited number of programs is pushed at once, and a push that a switch has no room for is tried
   again.
-* Those who wait get the reason of a failure. finsy only logs it, with a traceback.
+* The reason of a failure goes to those who wait for the session; finsy only logs it, with a
+  traceback.
 * gNMI is not used, so a switch keeps no subscription for us.
-* What is known of all switches of one process is asked of the first.
+* Properties that all switches of a process share are read from the first one.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ class SessionFailed(Exception):
     """A task of the session failed, which was reported; finsy connects again."""
 
     code = GRPCStatusCode.UNAVAILABLE
-    """finsy logs no failure with this code: it takes it for a lost connection."""
+    """That of a lost connection, which finsy does not log as a failure."""
 
 
 @dataclass
 class OneProcess:
-    """Switches of one process, whose servers are the same."""
+    """State shared by the sessions with the switches of one process, which run the same server."""
 
     version: P4RuntimeVersion | None = None
     """Version of P4Runtime that they implement; none: no switch has reported it yet."""
     has_program: bool | None = None
     """Whether they have started with the program; none: no switch has reported it yet."""
     first: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the switch that is asked for its program, while others wait for the answer."""
+    """Held while the first switch is asked for its program; the others wait for the answer."""
 
 
 class Session(ChannelSwitch):  # type: ignore[misc]  # final only for those who read types
@@ -61,10 +62,10 @@ class Session(ChannelSwitch):  # type: ignore[misc]  # final only for those who 
         process: OneProcess | None = None,
         fresh: bool = False,
     ) -> None:
-        """`schema`: of the program. Whoever pushes it holds `pushes` meanwhile. `on_failure` gets
-        the reason when the session fails, but for a lost connection. `process`: the one that the
-        switch is of, with others; none: it may be of any. `fresh`: it has just started, so at first
-        it runs what the others of its process run."""
+        """`schema`: of the program. `pushes`: limits the sessions that push a program at a time.
+        `on_failure` gets the reason when the session fails, but for a lost connection. `process`:
+        of the switch and others; none: it is not known to be shared. `fresh`: the switch has just
+        started, so at first it runs the program of the others of its process."""
         super().__init__(name, address, options)
         # The version in it is that of the switch, all else is shared.
         self._p4schema = copy.copy(schema)
@@ -78,12 +79,13 @@ class Session(ChannelSwitch):  # type: ignore[misc]  # final only for those who 
     ) -> asyncio.Task[T]:
         """finsy's own, but a failure is reported."""
         title = name or getattr(coro, "__qualname__", None)
-        task = super().create_task(self._told(coro), background=background, name=title)
+        task = super().create_task(self._reporting(coro), background=background, name=title)
         # The coroutine of a task that is cancelled before it has begun was never awaited.
         task.add_done_callback(lambda _task: coro.close())
         return task
 
-    async def _told(self, coro: Coroutine[Any, Any, T]) -> T:
+    async def _reporting(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Runs a task of the session, and reports its failure unless the connection was lost."""
         try:
             return await coro
         except Exception as error:

@@ -53,8 +53,8 @@ async def _of(controller: Controller, switch: str) -> SwitchSnapshot:
         names = [c.name for c in COUNTERS if c.name in controller.counter_names]
         counters = await controller.switch_counters(switch, *names)
         if controller.traffic_managers is not None:
-            told = await controller.traffic_managers.of_switch(switch)
-            queues = [queue for port in told.ports for queue in port.queues]
+            stats = await controller.traffic_managers.of_switch(switch)
+            queues = [queue for port in stats.ports for queue in port.queues]
     except ControllerError:
         return SwitchSnapshot(switch, None, None)
     return SwitchSnapshot(switch, counters, queues)

@@ -122,7 +122,7 @@ def lateness(message: tm.Stats) -> dict[str, dict[str, int]]:
     """Lateness in ns by kind (`wakeups`, `departures`); a kind without samples is left out."""
     kinds = {"wakeups": message.lateness.wakeups, "departures": message.lateness.departures}
     return {
-        kind: {"count": told.count, "p99_ns": told.p99_ns, "max_ns": told.max_ns}
-        for kind, told in kinds.items()
-        if told.count
+        kind: {"count": late.count, "p99_ns": late.p99_ns, "max_ns": late.max_ns}
+        for kind, late in kinds.items()
+        if late.count
     }

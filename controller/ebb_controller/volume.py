@@ -68,20 +68,22 @@ class V1modelCounters:
     ) -> dict[Queue, Count]:
         """As `SlotCounters.read`."""
         cells = {cell(slot, *queue): queue for queue in queues}
-        used = await _about(registers, switch, slot, list(cells))
+        used = await _cells_of(registers, switch, slot, list(cells))
         if not used:
             return {}
         counts = {VOLUME_BYTES.name: used, VOLUME_PACKETS.name: used}
-        told = await registers.switch_registers(switch, counts)
-        await _about(registers, switch, slot, used)
-        sizes, packets = told[VOLUME_BYTES.name], told[VOLUME_PACKETS.name]
+        values = await registers.switch_registers(switch, counts)
+        await _cells_of(registers, switch, slot, used)  # the same, unless they were overwritten
+        sizes, packets = values[VOLUME_BYTES.name], values[VOLUME_PACKETS.name]
         return {cells[i]: (sizes[i][0], packets[i][0]) for i in used if packets[i][0]}
 
 
-async def _about(registers: Registers, switch: str, slot: int, cells: Sequence[int]) -> list[int]:
-    """The cells that are about a slot."""
-    told = await registers.switch_registers(switch, {VOLUME_SLOT.name: cells})
-    named = told[VOLUME_SLOT.name]
+async def _cells_of(
+    registers: Registers, switch: str, slot: int, cells: Sequence[int]
+) -> list[int]:
+    """Those of the cells that count a slot. Raises `Overwritten` if one counts a later slot."""
+    values = await registers.switch_registers(switch, {VOLUME_SLOT.name: cells})
+    named = values[VOLUME_SLOT.name]
     if any(other > slot for (other,) in named.values()):
         raise Overwritten
     return [index for index in cells if named[index] == (slot,)]
@@ -106,11 +108,11 @@ class TofinoCounters:
         """As `SlotCounters.read`."""
         cells = {cell(slot, *queue): queue for queue in queues}
         both = {VOLUME_BYTES.name: list(cells), VOLUME_PACKETS.name: list(cells)}
-        told = await registers.switch_registers(switch, both)
+        values = await registers.switch_registers(switch, both)
         begin = slot << (self.slot_bits - TICK_BITS)
         counts: dict[Queue, Count] = {}
         for index, queue in cells.items():
-            (named, size), (again, packets) = (told[name][index] for name in both)
+            (named, size), (again, packets) = (values[name][index] for name in both)
             if max(named, again) > begin:
                 raise Overwritten
             if named == again == begin and packets:
