@@ -1,5 +1,5 @@
 """Two DCTCP flows through one port, as a small model that shares nothing with Ebb's programs: does
-a port without any randomness lock them at unequal rates?
+a port without any randomness keep them at unequal rates?
 
 `.venv/bin/python experiments/digs/dctcp_phase.py` prints the rates of both, with and without a
 random delay of up to `jitter_ns` at each packet's way to the port."""
@@ -23,20 +23,34 @@ class Sender:
     """One flow: RFC 8257, with a window of whole packets and RFC 5681's growth by bytes counted."""
 
     window: float = 10
+    """Packets."""
     threshold: float = MOST_PACKETS
+    """Slow start threshold, packets."""
     credit: int = 0
+    """Packets acknowledged towards the next one of the window, where it grows by whole packets."""
     unacknowledged: int = 0
+    """Packets that are acknowledged: all up to this number."""
     next: int = 0
+    """Number of the packet that was sent last."""
     alpha: float = 1.0
+    """RFC 8257's estimate of the marked fraction."""
     observed_until: int = 0
+    """Packet with whose acknowledgment the present window of observation ends."""
     acked: int = 0
+    """Packets acknowledged in that window."""
     marked: int = 0
+    """Those of them with an echo of CE."""
     reduced_until: int = 0
+    """Packet until whose acknowledgment the window is not reduced again."""
     free_at_ns: int = 0
+    """Time at which the sender's link has sent all packets so far."""
     # the receiver's side: RFC 8257 3.2
     received: int = 0
+    """Number of the packet that arrived last."""
     held: int = 0
+    """Packets that are not acknowledged yet."""
     echo: bool = False
+    """Whether the last packet was marked."""
     arrived: int = 0
     """Packets since the last sample."""
 
@@ -76,9 +90,12 @@ class Event:
     at_ns: int
     order: int
     what: str = field(compare=False)
+    """Kind: `send`, `arrive` and `leave` (at the port), `receive`, `ack`, `sample`."""
     flow: int = field(compare=False)
     number: int = field(compare=False, default=0)
+    """Packet, or the last one that an acknowledgment is for."""
     flag: bool = field(compare=False, default=False)
+    """Whether the packet is marked, or the acknowledgment echoes a mark."""
 
 
 @dataclass
@@ -94,10 +111,13 @@ class Port:
     round_trip_ns: int = 40_000
     """Round-trip time of the links alone."""
     second_at_ns: int = 200_000_000
+    """Start of the second flow; the first starts at 0."""
     seed: int = 1
     events: list[Event] = field(default_factory=list)
     planned: int = 0
+    """Events planned so far, which orders those of one instant."""
     queue: list[tuple[int, int, bool]] = field(default_factory=list)
+    """Flow, number and mark of each packet; the first is on the link."""
 
     def plan(self, at_ns: int, what: str, flow: int, number: int = 0, flag: bool = False) -> None:
         """Puts an event into the calendar."""

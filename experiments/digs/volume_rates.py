@@ -1,4 +1,4 @@
-"""Volume per bin of flows that come at random, as a small model that shares nothing with Ebb's
+"""Volume per bin of flows that arrive at random, as a small model that shares nothing with Ebb's
 programs but the fits: does a log-normal law need flows of different rates?
 
 `.venv/bin/python experiments/digs/volume_rates.py` prints in how many of ten series each law beats
@@ -51,7 +51,7 @@ def volumes(draw: np.random.Generator, bins: int, *, equal: bool) -> Numbers:
 
 
 def winner(values: Numbers) -> str | None:
-    """The law that beats every other one; none: there is none such."""
+    """The law that beats every other one; none: no law does."""
     positive = values[values > 0]
     fitted = [fit(positive) for fit in laws.FITTERS.values()]
     return comparison.best(comparison.compare_all(positive, fitted), list(laws.FITTERS))

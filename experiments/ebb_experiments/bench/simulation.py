@@ -28,8 +28,8 @@ HTSIM_BYTES = 2_000_000
 """Bytes of a flow. htsim, a simulator in C++ without P4, takes 1.4 s for 128 hosts with one
 each."""
 PER_HOST_BYTES = {4: 5_000_000, 8: 1_000_000, 10: 1_000_000, 16: 500_000}
-"""Bytes from each host by k: so many that every run takes most of a second, and the clock's ticks
-do not matter."""
+"""Bytes from each host by k: every run takes most of a second, so that the clock's ticks do not
+matter."""
 MEMORY_BYTES = 1_000_000
 MEMORY_K = 10
 

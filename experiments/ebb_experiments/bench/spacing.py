@@ -244,7 +244,7 @@ def gaps_us(frames: Sequence[Frame]) -> list[float]:
 
 
 def collect(tap: Wiretap, pacer: subprocess.Popen[str], seconds: float) -> Spacing:
-    """Leaves the frames in the kernel while the flow goes on."""
+    """Spacing of the frames of some seconds, during which they stay in the kernel."""
     start, cpu_before = time.monotonic(), Usage.of(pacer.pid).cpu_seconds
     time.sleep(seconds)
     end, cpu = time.monotonic(), Usage.of(pacer.pid).cpu_seconds

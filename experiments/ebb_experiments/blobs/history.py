@@ -85,7 +85,7 @@ def linearize(history: Sequence[Operation]) -> list[int] | None:
 
 
 def unfounded_conflicts(history: Sequence[Operation]) -> list[Operation]:
-    """Puts that were told that another one was faster, where there was none meanwhile."""
+    """Puts that were refused because another one was faster, though no other overlaps with them."""
 
     def rival(lost: Operation, other: Operation) -> bool:
         writes = other.did in ("put", "may-put") and other.name == lost.name

@@ -7,7 +7,7 @@ from random import Random
 from typing import Literal
 
 REPLICAS = ("h1", "h5", "h9", "h13")
-"""Hosts with a replica, one in each pod."""
+"""Hosts with a replica server, one in each pod."""
 CLIENTS = ("h2", "h6", "h10")
 NAMES = ("a", "b")
 OPERATIONS = 5
@@ -15,6 +15,7 @@ OPERATIONS = 5
 SIZES = (3_000, 60_000, 300_000, 9_000_000)
 """Bytes of a content; the last has two tracts."""
 SIZE_WEIGHTS = (3, 3, 3, 1)
+"""Relative frequencies of the sizes."""
 WINDOW_SECONDS = 8.0
 """Time in which faults begin."""
 
@@ -25,6 +26,7 @@ KINDS: tuple[Kind, ...] = (
     "kill-replica", "cut-off", "loss", "kill-locator", "restart-switch", "kill-client", "damage",
 )  # fmt: skip
 WEIGHTS = (4, 3, 2, 2, 1, 2, 1)
+"""Relative frequencies of the kinds."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,13 @@ def _faults(random: Random) -> list[Fault]:
         kind = random.choices(KINDS, WEIGHTS)[0]
         host = random.choice(CLIENTS if kind == "kill-client" else REPLICAS)
         fault = Fault(kind, random.uniform(0.5, WINDOW_SECONDS), random.uniform(1, 4), host)
-        if not any(_meet(fault, other) for other in faults):
+        if not any(_conflict(fault, other) for other in faults):
             faults.append(fault)
     return sorted(faults, key=lambda fault: fault.at_seconds)
 
 
-def _meet(a: Fault, b: Fault) -> bool:
+def _conflict(a: Fault, b: Fault) -> bool:
+    """Whether two faults are on one host or of one kind, and less than a second lies between."""
     together = a.at_seconds <= b.at_seconds + b.for_seconds + 1
     together &= b.at_seconds <= a.at_seconds + a.for_seconds + 1
     return together and (a.host == b.host or a.kind == b.kind)

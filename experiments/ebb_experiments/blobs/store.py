@@ -175,7 +175,7 @@ class Store:
         return Agent(process, output, net.check)
 
     def _ready(self, agent: Agent, count: int) -> Agent:
-        """Waits until a process has said so many times that it listens."""
+        """Waits until a process has reported `count` times that it listens."""
         deadline = time.monotonic() + READY_SECONDS
         while sum(line.get("event") == "ready" for line in agent.lines()) < count:
             if not agent.process.running:

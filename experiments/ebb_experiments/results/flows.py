@@ -22,10 +22,10 @@ UNFINISHED = "unfinished at the end of the run: "
 """How the reason of a transfer begins that has neither arrived nor failed."""
 
 
-def unheard(schedule: Iterable[Line], told: Iterable[Line], until_ns: float) -> list[Line]:
-    """Lines for the transfers that were to start until then and have none: the agent that should
-    have written it may have died."""
-    known = {line.get("transfer") for line in told}
+def unheard(schedule: Iterable[Line], lines: Iterable[Line], until_ns: float) -> list[Line]:
+    """Lines for the transfers that were to start until `until_ns` and have none in `lines`: the
+    agent that should have written it may have died."""
+    known = {line.get("transfer") for line in lines}
     return [
         {key: each[key] for key in ("job", "traffic", "kind", "bytes")}
         | {"event": "transfer", "transfer": each["id"], "status": "unfinished"}
@@ -152,10 +152,10 @@ class FlowTable:
             self._rows.append(self._head | _open_row(line, until_ns, self._names, self._dilation))
         self._open = []
         if self._without_flow:
-            told = set(self._rows.column("transfer"))
+            known = set(self._rows.column("transfer"))
             for line in sorted(self._without_flow, key=_ignorance):
-                if line["transfer"] not in told:
-                    told.add(line["transfer"])
+                if line["transfer"] not in known:
+                    known.add(line["transfer"])
                     self._rows.append(self._head | _transfer_row(line, self._dilation))
         self._without_flow = []
         self._rows.sort(*ORDER)
@@ -185,7 +185,8 @@ class FlowTable:
                 self._add(None, [sender])
 
     def _add(self, received: End | None, sent: list[End], new: set[int] | None = None) -> None:
-        """Adds rows for a flow. `new`: which of its senders no row tells of yet; none: all."""
+        """Adds rows for a flow. `new`: identities of its senders that are in no row yet;
+        none: all of them."""
         row = self._head | _flow_row(received, sent, self._names, self._dilation)
         first = [end.payload for end in sent if new is None or id(end) in new]
         self._rows.append(row | {PAYLOAD: sum(first) if first else None})
@@ -195,9 +196,9 @@ def _flow_row(
     received: End | None, sent: list[End], names: Mapping[str, str], dilation: Dilation
 ) -> Row:
     ends = [*sent, *([received] if received else [])]
-    told = received or sent[0]
-    sources = [end.local for end in sent] or [told.peer]
-    destination = received.local if received else told.peer
+    either = received or sent[0]
+    sources = [end.local for end in sent] or [either.peer]
+    destination = received.local if received else either.peer
     offered = next((end.offered_at_ns for end in ends if end.offered_at_ns is not None), None)
     started = min(end.started_at_ns for end in ends)
     reasons = [
@@ -217,8 +218,8 @@ def _flow_row(
         times |= {"finished_at_ns": finished, "fct_ns": finished - begun}
     by_sender = [sum(counts) for counts in zip(*(end.counts for end in sent), strict=True)]
     return {
-        **{key: getattr(told, key) for key in ("transfer", "job", "traffic", "kind", "bytes")},
-        "stream_bytes": told.stream_bytes,
+        **{key: getattr(either, key) for key in ("transfer", "job", "traffic", "kind", "bytes")},
+        "stream_bytes": either.stream_bytes,
         "source": _named(sources, names),
         "destination": _named([destination], names),
         **{key: None if at is None else dilation.nominal_time(at) for key, at in times.items()},
@@ -226,7 +227,7 @@ def _flow_row(
         "reason": dilation.nominal_text("; ".join(reasons)) or None,
         **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
         **(dict(zip(BY_RECEIVER, received.counts, strict=True)) if received else {}),
-        **({"skipped": 1} if told.skipped else {}),
+        **({"skipped": 1} if either.skipped else {}),
     }
 
 

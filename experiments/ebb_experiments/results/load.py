@@ -46,10 +46,10 @@ class Late:
     def together(cls, several: Iterable[Late]) -> Late:
         """Several as one. The percentile is their mean by the number of events: one hiccup
         of a process with few of them is not everybody's."""
-        told = list(several)
-        count = sum(late.count for late in told)
-        weighted = sum(late.count * late.p99_ns for late in told)
-        highest = max((late.max_ns for late in told), default=0.0)
+        parts = list(several)
+        count = sum(late.count for late in parts)
+        weighted = sum(late.count * late.p99_ns for late in parts)
+        highest = max((late.max_ns for late in parts), default=0.0)
         return cls(count, weighted / count if count else 0.0, highest)
 
 
@@ -59,9 +59,9 @@ class Load:
 
     agents: Late
     switches: Late | None
-    """Lateness of the switches; none, or of no events: they do not tell."""
+    """Lateness of the switches; none, or of no events: they do not report it."""
     processors: float
-    """Busy share of all processors of the machine, by whatever ran on it."""
+    """Busy share of all processors of the machine, by all of its processes."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Load:
@@ -105,9 +105,9 @@ class Load:
     def __str__(self) -> str:
         parts = {"agents": self.agents, "switches": self.switches}
         late = [
-            f"{who} {told.p99_ns / 1e6:.2g} ms late (99th percentile)"
-            for who, told in parts.items()
-            if told is not None and told.count
+            f"{who} {part.p99_ns / 1e6:.2g} ms late (99th percentile)"
+            for who, part in parts.items()
+            if part is not None and part.count
         ]
         return ", ".join([*late, f"processors {self.processors:.0%} busy"])
 

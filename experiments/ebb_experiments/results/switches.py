@@ -77,10 +77,10 @@ class SwitchTables:
         return table
 
     def _several(self) -> Iterator[list[SwitchPort]]:
-        """Ports of several switches, and of the next."""
+        """Ports of all switches, in batches of several switches."""
         switches = iter(self.statistics.items())
         while several := list(islice(switches, SWITCHES_AT_ONCE)):
-            yield [(name, port) for name, told in several for port in told.ports]
+            yield [(name, port) for name, stats in several for port in stats.ports]
 
     def _place(self, switch: str, port: int) -> Row:
         return self.head | {"switch": switch, "port": port, "peer": self._peer(switch, port)}
@@ -102,35 +102,35 @@ class SwitchTables:
         return None if far is None else far[1].rate_bps
 
     def _ports(self, ports: Sequence[SwitchPort]) -> Columns:
-        told = [port for _switch, port in ports]
-        busy = [port.busy_ns for port in told]
+        statistics = [port for _switch, port in ports]
+        busy = [port.busy_ns for port in statistics]
         return {
             "switch": [switch for switch, _port in ports],
-            "port": [port.port for port in told],
+            "port": [port.port for port in statistics],
             "peer": [self._peer(switch, port.port) for switch, port in ports],
             "rate_bps": [self._rate_bps(switch, port.port) for switch, port in ports],
-            **_counts("transmitted", [port.transmitted for port in told]),
+            **_counts("transmitted", [port.transmitted for port in statistics]),
             "busy_ns": self.dilation.nominal_times(busy),
             "utilisation": [ns / self.at_ns if self.at_ns else None for ns in busy],
         }
 
     def _queues(self, queues: Sequence[PortQueue]) -> Columns:
-        told = [queue for _switch, _port, queue in queues]
-        drops = [[drop.count for drop in queue.drops] for queue in told]
+        statistics = [queue for _switch, _port, queue in queues]
+        drops = [[drop.count for drop in queue.drops] for queue in statistics]
         columns: dict[str, Sequence[Any]] = {
             **self._place_of(queues),
             "dropped_packets": [sum(count.packets for count in each) for each in drops],
             "dropped_bytes": [sum(count.bytes for count in each) for each in drops],
-            "egress_dropped_packets": [queue.egress_dropped.packets for queue in told],
-            "ecn_ce_packets": [queue.ecn_ce.packets for queue in told],
+            "egress_dropped_packets": [queue.egress_dropped.packets for queue in statistics],
+            "ecn_ce_packets": [queue.ecn_ce.packets for queue in statistics],
         }
         for name in ("enqueued", "dequeued", "deflected", "transmitted"):
-            columns |= _counts(name, list(map(attrgetter(name), told)))
+            columns |= _counts(name, list(map(attrgetter(name), statistics)))
         for depth in ("depth", "max_depth", "average_depth", "arrival_depth"):
             for name in (f"{depth}_packets", f"{depth}_bytes"):
-                columns[name] = list(map(attrgetter(name), told))
+                columns[name] = list(map(attrgetter(name), statistics))
         for name in ("average_delay_ns", "max_delay_ns"):
-            columns[name] = self.dilation.nominal_times(map(attrgetter(name), told))
+            columns[name] = self.dilation.nominal_times(map(attrgetter(name), statistics))
         return columns
 
     def _delays(self, delays: Sequence[tm.DelayBuckets], table: Rows) -> Columns:
@@ -148,10 +148,10 @@ class SwitchTables:
             drops = [(drop.port, None, drop.reason, drop.count) for drop in statistics.drops]
             for port in statistics.ports:
                 for queue in port.queues:
-                    told = [(drop.reason, drop.count) for drop in queue.drops]
+                    reasons = [(drop.reason, drop.count) for drop in queue.drops]
                     if queue.egress_dropped.packets:
-                        told.append((EGRESS, queue.egress_dropped))
-                    drops += [(port.port, queue.queue, *each) for each in told]
+                        reasons.append((EGRESS, queue.egress_dropped))
+                    drops += [(port.port, queue.queue, *each) for each in reasons]
             drops.sort(key=lambda d: (d[0], -1 if d[1] is None else d[1], d[2]))
             for port, queue, why, count in drops:
                 place = self._place(switch, port) | {"queue": queue, "reason": why}

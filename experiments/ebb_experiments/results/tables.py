@@ -1,4 +1,4 @@
-"""Tables of results: their columns, and how rows become tables while a run goes on."""
+"""Tables of results: their columns, and the rows that a run adds to them."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ class Rows:
         lengths: Sequence[int],
         columns: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Takes rows as `extend_columns` does, of which so many after each other have the values of
-        a place in common."""
+        """Takes rows as `extend_columns` does. Runs of rows have the values of a place in common;
+        `lengths` are those of the runs."""
         each = [place for place, length in enumerate(lengths) for _ in range(length)]
         own = {name: [values[place] for place in each] for name, values in places.items()}
         self.extend_columns(same, own | dict(columns))

@@ -96,7 +96,7 @@ class Transport:
 @cache
 def transports(binary: Path) -> dict[str, Transport]:
     """All transports of an agent, by name."""
-    return {entry["name"]: Transport(**entry) for entry in _told(binary, "transports")}
+    return {entry["name"]: Transport(**entry) for entry in _printed(binary, "transports")}
 
 
 def check_transports(binary: Path, where: str, names: Iterable[str]) -> None:
@@ -107,13 +107,13 @@ def check_transports(binary: Path, where: str, names: Iterable[str]) -> None:
             raise InputError(f"{where}: unknown transport '{name}'; {hint(name, known)}")
 
 
-def _told(binary: Path, command: str) -> Any:
-    """JSON that a command of the agent prints."""
-    return json.loads(_said(binary, command))
+def _printed(binary: Path, command: str) -> Any:
+    """JSON that a command of the agent prints, as objects of the caller's own."""
+    return json.loads(_output(binary, command))
 
 
 @cache
-def _said(binary: Path, command: str) -> str:
+def _output(binary: Path, command: str) -> str:
     done = subprocess.run([str(binary), command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AgentError(f"{binary} {command} failed: {done.stderr.strip()}")
@@ -135,7 +135,7 @@ def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict
     """
     named = [scheme.transport, *scheme.transport_of.values()]
     check_transports(binary, f"scheme {scheme.label}", named)
-    parameters: dict[str, dict[str, Any]] = _told(binary, "params")
+    parameters: dict[str, dict[str, Any]] = _printed(binary, "params")
     parameters["nic"].update(_of_fabric(scheme))
     for section, values in scheme.agent.items():
         valid = parameters.get(section)

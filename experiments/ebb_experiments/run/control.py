@@ -1,4 +1,4 @@
-"""Who takes links down: the fabric service for Mininet's prompt, which knows no event loop, and the
+"""Faults of links: by the fabric service, for Mininet's prompt, which has no event loop, and by the
 kernel where every switch has a process of its own."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PromptControl:
 
     def reroute(self) -> str:
         """Computes routes around links that are down, and installs them. Returns a sentence for
-        people."""
+        the prompt."""
         return self._run(reroute(self.admin, self.controller))
 
     def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
@@ -62,7 +62,7 @@ class PromptControl:
 
 
 async def reroute(admin: FabricAdmin, controller: Controller) -> str:
-    """Has the controller plan with the links that are up; returns what it did, for people."""
+    """Has the controller plan with the links that are up; returns a sentence about the changes."""
     states, topology = _states(await admin.fabric()), controller.topology
     down = [
         link
@@ -76,7 +76,8 @@ async def reroute(admin: FabricAdmin, controller: Controller) -> str:
 
 
 def _states(view: FabricView) -> dict[tuple[str, str], tuple[str, str]]:
-    """Fault of either direction, by the two ends of a link in either order."""
+    """Faults of both directions of each link, in the order of its ends; each link has a key for
+    either order. Empty text: no fault."""
     states: dict[tuple[str, str], tuple[str, str]] = {}
     for link in view.links:
         a, b = str(link.a), str(link.b)
@@ -93,12 +94,13 @@ def _fault(state: LinkState) -> str:
 
 @dataclass(frozen=True)
 class KernelLinks:
-    """Faults of a fabric with a process per switch, as far as it can have them
+    """The faults that a fabric with a process per switch supports
     (`fault_runner.check_separate`): links are veths. A host's link goes down at its switch, so that
     the host keeps its routes."""
 
     net: FabricNet
     _down: set[str] = field(default_factory=set)
+    """Interfaces that are down."""
 
     async def set_link(self, a: str, b: str = "", *, up: bool | None = None, **_: Any) -> None:
         """Sets an interface or the link between two nodes up or down; loss and rate need one

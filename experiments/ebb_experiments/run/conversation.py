@@ -29,11 +29,11 @@ class Conversation:
         threads: int = 0,
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Starts it. `threads`: 0 as many as there are processors. `places`: names for people of
-        files and options that its errors name."""
+        """Starts it. `threads`: 0 as many as there are processors. `places`: names for people, by
+        the names of files and options in its errors."""
         self._log = log
         self._places = places
-        # It must not go on with a run when whoever started it is killed.
+        # The kernel kills it when the thread that started it ends, so that no run is left over.
         dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"]
         with log.open("w") as errors:
             self._process = subprocess.Popen(
@@ -46,11 +46,11 @@ class Conversation:
 
     @property
     def pid(self) -> int:
-        """Process id, for those who measure what the simulator takes."""
+        """Process id, for measurements of its processor time and memory."""
         return self._process.pid
 
     def order(self, order: Line) -> None:
-        """Has it do something. Raises `SimulatorError` if it has ended."""
+        """Sends an order. Raises `SimulatorError` if it has ended."""
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -60,15 +60,14 @@ class Conversation:
             raise self.died() from None
 
     def lines(self) -> Iterator[Line]:
-        """Its lines, until it ends: an order that ends with a certain line has been answered when
-        that has come."""
+        """Its lines, until it ends. The caller knows the line that ends the answer to an order."""
         stdout = self._process.stdout
         assert stdout is not None
         for text in stdout:
             yield json.loads(text)
 
     def next(self, event: str) -> Line:
-        """Its next line, which must be of this event."""
+        """Its next line, which must be of this event. Raises `SimulatorError` if it is not."""
         for line in self.lines():
             if line.get("event") == event:
                 return line
@@ -76,7 +75,7 @@ class Conversation:
         raise self.died()
 
     def died(self) -> SimulatorError:
-        """Why it ended, when it has said nothing more."""
+        """The error that says why it ended, after its last line."""
         code = self.end()
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
         words = _last_words(self._log.read_text(errors="replace"))
@@ -92,7 +91,7 @@ class Conversation:
             stdin.close()
 
     def end(self, patience: float = 5.0) -> int:
-        """Ends it, by force after so many seconds; returns its exit code."""
+        """Ends it, by force after `patience` seconds; returns its exit code."""
         self.finish()
         try:
             self._process.wait(timeout=patience)
@@ -105,8 +104,7 @@ class Conversation:
 
 
 def _last_words(log: str) -> str:
-    """The simulator's own error, or else all that it said last: the reason may not be the last
-    line."""
+    """The simulator's own error, or else its last three lines: the reason may not be the last."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("ebb-simulator: ")]
     return own[-1] if own else " | ".join(lines[-3:]) or "no last words"

@@ -128,8 +128,8 @@ def _record() -> Path:
 
 def _registered() -> list[int]:
     """Numbers of all that the kernel has under its name."""
-    told = json.loads(_run("bpftool", "-j", "struct_ops", "list"))
-    return [each["id"] for each in told if each["name"] == NAME]
+    listed = json.loads(_run("bpftool", "-j", "struct_ops", "list"))
+    return [each["id"] for each in listed if each["name"] == NAME]
 
 
 def _run(*command: str) -> str:
@@ -178,9 +178,9 @@ class Bump:
             f"ip route replace default via {host.gateway_ip} dev {INSIDE} onlink",
         ]
         for where, script in (([], outside), (self.inside, inside)):
-            code, told = self.net.run_on(self.host, [*where, "sh", "-c", "; ".join(script)], 10.0)
+            code, output = self.net.run_on(self.host, [*where, "sh", "-c", "; ".join(script)], 10.0)
             if code != 0:
-                raise InputError(f"the pacer of {self.host}: {told.strip()}")
+                raise InputError(f"the pacer of {self.host}: {output.strip()}")
 
     @property
     def inside(self) -> Sequence[str]:
@@ -291,23 +291,24 @@ class KernelHosts:
 
     def done(self) -> bool:
         """Whether all objects have arrived, or one has failed."""
-        return self._told("receiver") >= self.plan.arrivals or self._has_failed()
+        return self._ended("receiver") >= self.plan.arrivals or self._has_failed()
 
     def _has_failed(self) -> bool:
         return any(line["status"] == "failed" for line in self.lines())
 
-    def _told(self, role: str) -> int:
+    def _ended(self, role: str) -> int:
+        """Counted flows whose end of this role has reported."""
         lines = self.lines()
         return sum(line["role"] == role and self.plan.counts(line["traffic"]) for line in lines)
 
     def settled(self) -> bool:
         """Whether senders have reported as many flows as receivers."""
-        return self._told("sender") >= self._told("receiver")
+        return self._ended("sender") >= self._ended("receiver")
 
     def lines(self) -> list[Line]:
         """Lines about flows so far."""
-        told = (line for agent in self.plan.agents.started for line in agent.lines())
-        return [line for line in told if line["event"] == "flow"]
+        lines = (line for agent in self.plan.agents.started for line in agent.lines())
+        return [line for line in lines if line["event"] == "flow"]
 
     def end(self) -> None:
         """Takes pacers and the kernel's DCTCP down."""

@@ -16,7 +16,7 @@ END_SECONDS = 1.0
 
 
 class LoopThread:
-    """An event loop in a thread of its own: the controller goes on while the runner waits."""
+    """An event loop in a thread of its own: the controller works while the runner waits."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

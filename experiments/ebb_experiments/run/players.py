@@ -101,8 +101,8 @@ class Plan:
         command += ["--hosts", str(self.file("hosts"))]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            told = done.stderr.strip().replace(command[2], self.task.phase_round.traffic.place)
-            raise AgentError(f"the workload: {told}")
+            error = done.stderr.strip().replace(command[2], self.task.phase_round.traffic.place)
+            raise AgentError(f"the workload: {error}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     @property
@@ -228,8 +228,8 @@ class AgentWorkloads:
 
     def lines(self) -> list[Line]:
         """Lines about flows and transfers so far."""
-        told = (line for agent in self.plan.agents.started for line in agent.lines())
-        return [line for line in told if line["event"] in TOLD]
+        lines = (line for agent in self.plan.agents.started for line in agent.lines())
+        return [line for line in lines if line["event"] in TOLD]
 
     def end(self) -> None:
         """Nothing: the agents end with the plan."""
@@ -281,52 +281,55 @@ class Commands:
         now = time.monotonic_ns()
         while self.waiting and self.start_ns + self.waiting[0]["start_ns"] <= now:
             self._fetch(self.waiting.pop(0))
-        left = [line for line in self.plan.schedule if self._goes_on(line)]
+        left = [line for line in self.plan.schedule if self._is_open(line)]
         return all(not self.plan.counts(line["traffic"]) for line in left)
 
-    def _goes_on(self, line: Line) -> bool:
+    def _is_open(self, line: Line) -> bool:
+        """Whether the command of a transfer is yet to be started, or runs."""
         command = self.running.get(line["id"])
         return command is None or bool(command.process.running)
 
     def settled(self) -> bool:
         """Both ends of every flow have reported; never, if a command has failed."""
-        told = Counter((line["id"], told["role"]) for told, line in self._told())
+        ends = Counter((line["id"], flow["role"]) for flow, line in self._flows())
         return all(
-            told[line["id"], "receiver"] >= len(line["destinations"])
-            and told[line["id"], "sender"] >= len(line["sources"])
+            ends[line["id"], "receiver"] >= len(line["destinations"])
+            and ends[line["id"], "sender"] >= len(line["sources"])
             for line in self.plan.schedule
         )
 
     def lines(self) -> list[Line]:
         """Lines about flows so far; transfers whose command has failed have one too."""
-        ended = [line for line in self.plan.schedule if not self._goes_on(line)]
-        return [*starmap(self._flow, self._told()), *map(self._failed, ended)]
+        ended = [line for line in self.plan.schedule if not self._is_open(line)]
+        return [*starmap(self._checked, self._flows()), *map(self._failed, ended)]
 
     def end(self) -> None:
         """Nothing: daemons and commands end with the plan."""
 
-    def _told(self) -> Iterator[tuple[Line, Line]]:
-        """Lines about flows, each with its transfer. A daemon and the command that it served both
-        tell."""
+    def _flows(self) -> Iterator[tuple[Line, Line]]:
+        """Lines about flows, each with the line of its transfer in the schedule. A flow that a
+        daemon and the command that it served both report is there once."""
         by_name = {self._name(line): line for line in self.plan.schedule}
         seen: set[tuple[Any, ...]] = set()
         for agent in self.plan.agents.started:
-            for told in agent.lines():
-                if told["event"] != "flow" or told["name"] not in by_name:
+            for flow in agent.lines():
+                if flow["event"] != "flow" or flow["name"] not in by_name:
                     continue
-                key = tuple(told[key] for key in ("role", "local", "peer", "session"))
+                key = tuple(flow[key] for key in ("role", "local", "peer", "session"))
                 if key not in seen:
                     seen.add(key)
-                    yield told, by_name[told["name"]]
+                    yield flow, by_name[flow["name"]]
 
-    def _flow(self, told: Line, line: Line) -> Line:
+    def _checked(self, flow: Line, line: Line) -> Line:
+        """A line about a flow, with the keys of its transfer; of a receiver, whether the file that
+        has arrived is the one that was sent."""
         offered = None if line["kind"] in FETCHES else self.start_ns + line["start_ns"]
-        told = told | self._about(line) | {"offered_at_ns": offered}
-        if told["role"] == "receiver" and told["status"] == "finished":
-            (host,) = (h for h in line["destinations"] if self._at(h, told["local"]))
+        flow = flow | self._about(line) | {"offered_at_ns": offered}
+        if flow["role"] == "receiver" and flow["status"] == "finished":
+            (host,) = (h for h in line["destinations"] if self._at(h, flow["local"]))
             there = self._folder("received", host) / self._name(line)
-            told["sha256_ok"] = same_file(there, self._source(line))
-        return told
+            flow["sha256_ok"] = same_file(there, self._source(line))
+        return flow
 
     def _at(self, host: str, address: str) -> bool:
         return self.plan.task.loaded.topology.host(host).ip == address.partition(":")[0]

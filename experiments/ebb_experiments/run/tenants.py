@@ -1,5 +1,5 @@
-"""Virtual machines of tenants in a run: the form in which hosts get them, and how long their
-packets took and could take at most."""
+"""Virtual machines of tenants in a run: their entries in the files of hosts, and the delays of
+their packets beside the bounds of these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def machines(loaded: Loaded, scheme: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def hypervisor(loaded: Loaded) -> dict[str, Any]:
-    """How hypervisors work, slowed, as an entry of a file; empty: there are none."""
+    """Parameters of hypervisors, slowed, as an entry of a file; empty: there are none."""
     if loaded.tenancy is None:
         return {}
     return {"hypervisor": loaded.dilation.slow(loaded.tenancy.hypervisor())}
@@ -43,7 +43,7 @@ class TenantTable:
         return self._kind("tenants")
 
     def append(self, line: Line) -> None:
-        """Adds what a host reports of the packets from one VM to another."""
+        """Adds the report of a host on the packets from one VM to another."""
         tenancy, nominal = self._loaded.tenancy, self._loaded.dilation.nominal_time
         assert tenancy is not None
         source, destination = self._names[line["from_address"]], line["host"]
@@ -64,5 +64,5 @@ class TenantTable:
         )
 
     def table(self) -> Rows:
-        """A line for each scheme at each point."""
+        """The rows, in the order of the reports."""
         return self._rows

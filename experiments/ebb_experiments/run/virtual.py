@@ -15,7 +15,7 @@ from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.model import Switch
+from ebb_topologies.model import Switch, Topology
 
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
@@ -42,8 +42,7 @@ if TYPE_CHECKING:  # imported while the simulator starts
     from ebb_experiments.run.volume import Volumes
 
 CONNECT_SECONDS = 120.0
-"""How long to wait for all switches of a large fabric; those of the simulator are there or
-never."""
+"""Timeout of the connections to all switches of a large fabric."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Watch:
     """Callbacks of a run in virtual time."""
 
     step: Callable[[str], None] = lambda _text: None
-    """Gets, in words for people, what is being done or was done."""
+    """Gets a sentence about each step that is taken or was taken."""
     progress: Callable[[Progress], None] = lambda _progress: None
     look: Callable[[PausedSimulation], None] | None = None
     """Called when the clock begins to run, and whenever it has run for `look_every_ns`: it stands
@@ -74,7 +73,7 @@ class Watch:
     look_every_ns: int = 100_000
     """Nominal time between two looks."""
     told: Callable[[Mapping[str, Rows]], None] = lambda _tables: None
-    """Gets tables that are whole, while others are yet to come."""
+    """Gets tables that are complete, while others are not yet."""
     beside: Callable[[], None] = lambda: None
     """Called in a thread of its own when the clock begins to run."""
 
@@ -95,8 +94,8 @@ class Virtual:
 
 
 def host_keys(spec: ScenarioFile, dilation: Dilation) -> dict[str, Any]:
-    """Keys of the network file about hosts that take their time or make things up, and about how
-    long they wait for an answer: as long as the run may last."""
+    """Keys of the network file about hosts that take time for each packet or forge notifications,
+    and about the time that they wait for an answer: as long as the run may last."""
     keys: dict[str, Any] = {"patience_ns": round(dilation.time(spec.limit_ns))}
     if spec.packet_ns:
         keys["packet_ns"] = round(dilation.time(spec.packet_ns))
@@ -139,34 +138,9 @@ class _Simulation:
         spec, dilation, head = self.loaded.spec, self.loaded.dilation, self.task.head
         slowed = dilation.topology(self.loaded.topology)
         nominal = task_parameters(self.binaries.agent, self.task)
-        traffic = self.task.phase_round.traffic
         workload = self.task.phase_round.workload(self.task.seed)
         program = self.binaries.program(slowed, self._fabric)
-        simulator = Simulator(
-            self.binaries.simulator,
-            slowed,
-            self._scheme.transport,
-            self.task.transport_of,
-            dilation.slow(nominal),
-            program,
-            self._fabric,
-            dilation.slow(workload),
-            self.task.directory,
-            seed=self.task.seed,
-            threads=self.threads,
-            workload_place=traffic.place,
-            coding_bps=round(dilation.rate(spec.coding_bps)),
-            vms=machines(self.loaded, self.task.scheme),
-            host_keys=host_keys(spec, dilation) | hypervisor(self.loaded),
-            content=spec.content,
-            skip=spec.skip,
-            loopback=own_loopback(),
-            faults=self.watch.look is not None
-            or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
-            ends_with=spec.ends_with,
-            meanwhile=lambda: _get_controller(program),
-            arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
-        )
+        simulator = self._simulator(slowed, program, nominal, workload)
         topology = self.loaded.topology
         simulator.records = flows = FlowTable(topology, dilation, head, _batches)
         simulator.samples = samples = SampleTable(topology, dilation, head, _batches)
@@ -209,7 +183,7 @@ class _Simulation:
                     simulator.sample(every_ns, queues)
                 beside.submit(_get_ready)
                 beside.submit(self.watch.beside)
-                told_versions = beside.submit(versions, self.binaries)
+                found_versions = beside.submit(versions, self.binaries)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
                 paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
                 volumes = self._volumes(controller)
@@ -225,11 +199,11 @@ class _Simulation:
                 self.watch.told(delays)
                 counters = loop.run(read_counters(controller, is_reported))
             simulator.finish()  # It ends while its results become tables.
-            told = flows.table(pause.at_ns)
-            check_told(pause.ended, told)
+            flow_rows = flows.table(pause.at_ns)
+            check_told(pause.ended, flow_rows)
             results = Results(
                 {
-                    "flows": told,
+                    "flows": flow_rows,
                     **switches.tables(),
                     **delays,
                     "counters": _batches("counters", counter_rows(counters, counting)),
@@ -249,10 +223,42 @@ class _Simulation:
             **self._skips(simulator),
             **({"hypervisors": simulator.hypervisors} if simulator.hypervisors else {}),
             **({} if volumes is None else {"volume": volumes.about(dilation)}),
-            "versions": told_versions.result(),
+            "versions": found_versions.result(),
             "wall_seconds": time.monotonic() - begun,
         }
         return results
+
+    def _simulator(
+        self, slowed: Topology, program: Program, nominal: dict[str, Any], workload: dict[str, Any]
+    ) -> Simulator:
+        """The simulator of the task, not started. `nominal`: parameters of the agents."""
+        spec, dilation = self.loaded.spec, self.loaded.dilation
+        traffic = self.task.phase_round.traffic
+        return Simulator(
+            self.binaries.simulator,
+            slowed,
+            self._scheme.transport,
+            self.task.transport_of,
+            dilation.slow(nominal),
+            program,
+            self._fabric,
+            dilation.slow(workload),
+            self.task.directory,
+            seed=self.task.seed,
+            threads=self.threads,
+            workload_place=traffic.place,
+            coding_bps=round(dilation.rate(spec.coding_bps)),
+            vms=machines(self.loaded, self.task.scheme),
+            host_keys=host_keys(spec, dilation) | hypervisor(self.loaded),
+            content=spec.content,
+            skip=spec.skip,
+            loopback=own_loopback(),
+            faults=self.watch.look is not None
+            or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
+            ends_with=spec.ends_with,
+            meanwhile=lambda: _get_controller(program),
+            arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
+        )
 
     @property
     def _scheme(self) -> Scheme:
@@ -274,11 +280,12 @@ class _Simulation:
     def _skips(self, simulator: Simulator) -> dict[str, Any]:
         """Rounds skipped of each part of the workload, in nominal time, if they may be."""
         nominal = self.loaded.dilation.nominal_time
-        told = [each | {"skipped_ns": nominal(each["skipped_ns"])} for each in simulator.skips]
-        return {"skipping": told} if told else {}
+        skips = [each | {"skipped_ns": nominal(each["skipped_ns"])} for each in simulator.skips]
+        return {"skipping": skips} if skips else {}
 
     def _volumes(self, controller: Controller) -> Volumes | None:
-        """Reader of the volume of the ports, from the beginning on; none: it is not counted."""
+        """Reader of the traffic volume of the ports, from the beginning on; none: it is not
+        counted."""
         fabric = self._fabric
         if fabric.volume is None:
             return None
@@ -349,8 +356,8 @@ class _Simulation:
         ]
 
     def _next_stop(self, now: float, until: float, volumes: Volumes | None) -> float:
-        """Nominal time at which the clock stands next: for a look, as a slot ends, or as it has
-        to."""
+        """Nominal time at which the clock stops next: for a look, at the end of a slot, or at
+        `until`."""
         every, dilation = self.watch.look_every_ns, self.loaded.dilation
         stops = [until]
         if self.watch.look is not None:
@@ -418,9 +425,9 @@ def _get_ready() -> None:
 
 def check_told(ended: int, flows: Rows) -> None:
     """Raises `SimulatorError` if fewer transfers are in the table than have ended."""
-    told = len(set(flows.column("transfer")))
-    if told < ended:
-        raise SimulatorError(f"{ended} transfers have ended, and the table of flows has {told}")
+    in_table = len(set(flows.column("transfer")))
+    if in_table < ended:
+        raise SimulatorError(f"{ended} transfers have ended, and the table of flows has {in_table}")
 
 
 def own_loopback() -> str:

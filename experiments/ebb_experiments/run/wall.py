@@ -91,8 +91,8 @@ class RunObserver:
         """The traffic of a task begins at this time of CLOCK_MONOTONIC, which is about to come."""
 
     def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
-        """Its traffic goes on, since this time: called again and again. `player` tells of flows
-        that have ended."""
+        """Called repeatedly during the traffic of a task, which began at `start_ns`. `player` has
+        the flows that have ended."""
 
     def ended(self, task: Task, results: Results) -> None:
         """A task has ended."""
@@ -270,7 +270,7 @@ class _Phase:
                 "needed_dilation": load.needed(dilation.factor, self.task.loaded.packet_ns),
                 "simulated_ns": dilation.nominal_time(ended_ns - start_ns),
                 "parameters": about["parameters"] | {"params": self.plan.parameters},
-                **({"hypervisors": told} if (told := self._told("hypervisor")) else {}),
+                **({"hypervisors": found} if (found := self._lines("hypervisor")) else {}),
                 "versions": versions(wall.setup.binaries),
                 "wall_seconds": time.monotonic() - begun,
             },
@@ -359,28 +359,28 @@ class _Phase:
         return {"flows": flows.table(), **tables, "counters": counted, **self._tenants()}
 
     def _tenants(self) -> dict[str, Rows]:
-        """The table of packets between virtual machines; none: there are none."""
+        """The table of packets between virtual machines; empty: there are none."""
         loaded = self.task.loaded
         if loaded.tenancy is None:
             return {}
         tenants = TenantTable(loaded, self.task.head)
-        for line in self._told("delays"):
+        for line in self._lines("delays"):
             tenants.append(line)
         return {"tenants": tenants.table()}
 
-    def _told(self, event: str) -> list[Line]:
+    def _lines(self, event: str) -> list[Line]:
         """Lines of an event that the agents have printed."""
         lines = (line for agent in self.plan.agents.started for line in agent.lines())
         return [line for line in lines if line["event"] == event]
 
     def _samples(self, watches: Sequence[QueueWatch], start_ns: int) -> dict[str, Rows]:
-        """The table of what was seen of queues; none: nothing was looked at."""
+        """The table of samples of queues; empty: no queue was sampled."""
         dilation, head = self.task.loaded.dilation, self.task.head
         rows = [row for watch in watches for row in watch.rows(start_ns, dilation, head)]
         return {"samples": Rows("samples", rows)} if watches else {}
 
     def _volume(self, watches: Sequence[VolumeWatch], start_ns: int) -> dict[str, Rows]:
-        """The table of what left the ports in each slot; none: it was not counted."""
+        """The table of the traffic volume of ports by slot; empty: it was not counted."""
         if not watches:
             return {}
         begun = {each.switch: start_ns - each.behind_ns for each in watches}

@@ -1,4 +1,5 @@
-"""Metrics of how objects arrive over time (table `arrivals`): rates while several are under way."""
+"""Metrics of the arrival of objects over time (table `arrivals`): rates while several are under
+way."""
 
 from __future__ import annotations
 
@@ -14,23 +15,26 @@ from ebb_experiments.study.store import Tables
 
 Numbers = npt.NDArray[np.float64]
 FAIR = 0.95
-"""Jain's index from which on flows are said to share equally."""
+"""Least Jain's index at which flows count as sharing equally."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """How an object came to a destination: bytes by instants, from 0 at its offer on."""
+    """Progress of an object at a destination."""
 
     transfer: int
     destination: str
     begin_ns: float
+    """Nominal time at which it was offered."""
     end_ns: float
     """Nominal time at which it was complete; infinite: it was not at the end of the run."""
     at_ns: Numbers
+    """Nominal times of the samples, from the offer on."""
     bytes: Numbers
+    """Bytes that have arrived, at each of these."""
 
     def by(self, instants: Numbers) -> Numbers:
-        """Bytes by these instants, linear between samples."""
+        """Bytes that have arrived by these instants, linear between samples."""
         return np.interp(instants, self.at_ns, self.bytes)
 
 
@@ -60,8 +64,8 @@ def arrivals(tables: Tables, traffic: str) -> list[Arrival]:
 
 
 def goodput_meanwhile(metric: Meanwhile, tables: Tables) -> float | None:
-    """Goodput in bit/s of all objects of the part together, while every other part had some under
-    way."""
+    """Goodput in bit/s of all objects of the part together, in the time in which every part has
+    objects under way; none: there is no such time."""
     parts = {name: arrivals(tables, name) for name in {metric.traffic, *metric.while_}}
     if not all(parts.values()):
         return None
@@ -71,13 +75,13 @@ def goodput_meanwhile(metric: Meanwhile, tables: Tables) -> float | None:
     window = np.array([begin, min(*ends, sampled)])
     if window[1] <= window[0]:
         return None
-    came = sum(float(np.diff(a.by(window))[0]) for a in parts[metric.traffic])
-    return came * 8e9 / float(window[1] - window[0])
+    delivered = sum(float(np.diff(a.by(window))[0]) for a in parts[metric.traffic])
+    return delivered * 8e9 / float(window[1] - window[0])
 
 
 def rates(metric: Rates | Fairness, tables: Tables) -> tuple[Numbers, list[Numbers]]:
-    """Instants, and for each object its rate in bit/s since the one before; NaN while it was not
-    under way all the time between them."""
+    """Instants a period apart, and for each object its rate in bit/s in the period before each; NaN
+    in a period in which it was not under way all the time."""
     every = arrivals(tables, metric.traffic)
     instants = np.unique(np.concatenate([a.at_ns[1:] for a in every])) if every else np.array([])
     # Instants of the samples are a period apart; starts and ends lie between them.
@@ -103,7 +107,7 @@ def jain(shares: Numbers) -> float:
 def fairness(metric: Fairness, tables: Tables) -> Numbers:
     """`jain`: the index of every period in which the same two objects or more were under way, from
     `settle_ns` after the last start or end on. `convergence`: for each start of an object beside
-    others the time in ns until the index reaches `FAIR` for good, or until the next start or
+    others the time in ns after which the index stays at `FAIR` or above until the next start or
     end."""
     at, each = rates(metric, tables)
     changes = sorted(

@@ -1,6 +1,5 @@
-"""Whether today's programs give again what the archive of a page has: trials that were run anew,
-compared number by number. Virtual time is deterministic, so that they are equal or something that a
-result depends on has changed."""
+"""Archived trials that are run again with today's programs, and compared number by number. Virtual
+time is deterministic: the numbers are equal, or something that they depend on has changed."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from ebb_experiments.study.metrics import Row
 from ebb_experiments.study.trials import Trial
 
 OF_THE_MACHINE = ("placement-time",)
-"""Metrics that are times of the processor, which no second run repeats."""
+"""Metrics that are processor times, which no second run repeats."""
 DIFFERENCES = 3
-"""How many differences of a trial are stored."""
+"""Most differences of a trial that are stored."""
 Pair = tuple[Row, Trial]
 """A trial of an archive, and the same one planned with today's file."""
 
@@ -62,7 +61,7 @@ class Check(BaseModel):
 
     @property
     def told(self) -> str:
-        """In words."""
+        """Outcome in words, for a page."""
         parts = []
         if self.equal:
             parts.append(f"bit for bit again: {', '.join(self.equal)}")
@@ -100,8 +99,8 @@ def differences(
     archived: Row, now: Row, metrics: Mapping[str, Metric], lacking: Iterable[str] = ()
 ) -> list[str]:
     """Numbers of a trial that are not as in the archive: metrics, the share of their flows that
-    ended, and the flows behind percentiles and figures. `lacking`: metrics that came into the file
-    after the trial. Archives of before flows were counted have 0 of them."""
+    ended, and the flows behind percentiles and figures. `lacking`: metrics that the file of the
+    experiment has and the archive has not. 0 flows in an archive: they were not counted."""
     found = [
         f"{name} {_pair(archived[name], now[name])}"
         for name, metric in metrics.items()
@@ -127,7 +126,7 @@ def differences(
 
 def _pair(before: float | None, after: float | None) -> str:
     """Both numbers with three digits; with all of them if they look the same otherwise."""
-    told = ["nothing" if each is None else three_digits(each) for each in (before, after)]
-    if told[0] == told[1]:
-        told = [repr(before), repr(after)]
-    return f"{told[0]}, now {told[1]}"
+    shown = ["nothing" if each is None else three_digits(each) for each in (before, after)]
+    if shown[0] == shown[1]:
+        shown = [repr(before), repr(after)]
+    return f"{shown[0]}, now {shown[1]}"

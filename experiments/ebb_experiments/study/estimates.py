@@ -171,8 +171,8 @@ class Sample:
 
     @classmethod
     def of(cls, numbers: Numbers) -> Sample:
-        """All values of a short sample; of a long one its tail, and so many of the others that a
-        figure of their distribution looks the same."""
+        """All values of a short sample; of a long one its tail, and enough of the others for a
+        figure of the distribution to look the same."""
         values = np.sort(numbers)
         n = len(values)
         tail = max(KEPT_TAIL, n // KEPT_SHARE)
@@ -211,7 +211,7 @@ class Sample:
         )
 
     def drawn(self, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-        """How often each value comes in so many draws with replacement."""
+        """How often each value comes in `count` draws with replacement."""
         if count == 0:
             return np.zeros(len(self.values), dtype=np.int64)
         return random.multinomial(count, self.weights / self.size)

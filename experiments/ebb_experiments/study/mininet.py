@@ -29,8 +29,7 @@ from ebb_experiments.study.trial import files_of, one_line
 from ebb_experiments.study.trials import Trial
 
 MOST_HOSTS = 20
-"""Most hosts of a trial: more agents are late on a machine with few processors. fat-tree(4) has
-16."""
+"""Most hosts of a trial, fat-tree(4) has 16: with more agents, few processors are too slow."""
 MOST_SECONDS = 600.0
 """Longest time that a trial may take, in seconds."""
 MTU_BYTES = 1500
@@ -73,7 +72,7 @@ def too_busy(meta: Mapping[str, Any]) -> str | None:
 
 
 def invalid(stored: Sequence[tuple[str, Trial]], store: Store) -> list[tuple[str, Trial]]:
-    """Those of the stored trials, with their ids, whose machine was too busy."""
+    """The stored trials, with their ids, during which the machine was too busy."""
     return [
         (trial_id, trial)
         for trial_id, trial in stored

@@ -106,20 +106,20 @@ class Round:
     flows: list[Row]
     fabric: FabricCounts
     load: Load | None = None
-    """How busy the machine was meanwhile; none: not measured."""
+    """Load of the machine during the round; none: not measured."""
     sent: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Bytes that went from a switch to a neighbour, by the names of both; empty where the switches
-    tell nothing of their ports."""
+    do not report their ports."""
     tenants: tuple[Row, ...] = ()
     """Rows of the table of packets between virtual machines; empty: there are none."""
     voids: tuple[int, int] = (0, 0)
     """Void frames that hosts sent, and those that their switches dropped and counted."""
     late_ns: float = 0.0
-    """Nominal time by which processes on the path of a packet were late at most: an agent and the
-    switches."""
+    """Greatest lateness of the processes on the path of a packet together, an agent and the
+    switches: nominal."""
     depths: tuple[tuple[float, int], ...] = ()
-    """Bytes in the queues of the port that was looked at, all of them together, by nominal time in
-    ns since the traffic began; empty: none was."""
+    """Depth of all queues of the sampled port together, bytes, by nominal time in ns since the
+    traffic began; empty: no port was sampled."""
 
     @classmethod
     def of(cls, results: Results) -> Round:
@@ -131,7 +131,6 @@ class Round:
         depths: Counter[float] = Counter()
         for row in results.rows("samples") if "samples" in results.tables else ():
             depths[row["at_ns"]] += row["depth_bytes"]
-        seen = tuple(sorted(depths.items()))
         tenants = tuple(results.rows("tenants")) if "tenants" in results.tables else ()
         late_ns = load.longest_ns / results.run["dilation"] if load else 0.0
         hosts = sum(each["void_frames"] for each in results.run.get("hypervisors", ()))
@@ -144,7 +143,7 @@ class Round:
             tenants=tenants,
             voids=(hosts, results.total(VOID_IN.name)),
             late_ns=late_ns,
-            depths=seen,
+            depths=tuple(sorted(depths.items())),
         )
 
     @property
@@ -190,14 +189,15 @@ class SchemeResult:
 
     @property
     def loads(self) -> list[Load]:
-        """How busy the machine was, in every phase."""
+        """Load of the machine in every round in which it was measured."""
         return [each.load for each in self.rounds if each.load is not None]
 
 
 def total(flows: Iterable[Row], key: str) -> int:
-    """Sum of what one end of each flow counted, as far as it reported; a sender to a group once."""
-    told = (flow for flow in flows if key not in BY_SENDER or flow[PAYLOAD] is not None)
-    return sum(flow[key] or 0 for flow in told)
+    """Sum of a column that one end of each flow counts, over ends that have reported. Columns of
+    senders are summed over rows with a payload, so that a sender to a group counts once."""
+    counted = (flow for flow in flows if key not in BY_SENDER or flow[PAYLOAD] is not None)
+    return sum(flow[key] or 0 for flow in counted)
 
 
 def span_ns(flows: Sequence[Row]) -> float | None:

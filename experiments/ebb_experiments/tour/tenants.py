@@ -1,4 +1,4 @@
-"""Packets of tenants against the bounds that they were promised, under the wall clock."""
+"""Packets of tenants against the bounds of their delay, under the wall clock."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class TenantBound:
 
     slowest: Slowest
     late_ns: float
-    """Lateness of processes, at most."""
+    """Greatest lateness of processes, nominal."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bound was kept; none: nobody can tell, as the machine was later than that."""
+        """Whether the bound was kept: a packet may be late by the lateness of processes as well.
+        None: undecided, because that lateness is greater than the bound itself."""
         beyond_ns = self.slowest.longest_ns - self.slowest.bound_ns
         if beyond_ns <= 0 or beyond_ns > self.late_ns:
             return beyond_ns <= 0
@@ -76,13 +77,13 @@ def rows(results: Mapping[str, SchemeResult]) -> list[list[str]]:
     ]
 
 
-def _cells(scheme: str, each: TenantBound, told: Slowest) -> list[str]:
-    times = (told.longest_ns, told.bound_ns, each.late_ns)
+def _cells(scheme: str, each: TenantBound, worst: Slowest) -> list[str]:
+    times = (worst.longest_ns, worst.bound_ns, each.late_ns)
     return [
         scheme,
-        told.tenant,
-        str(told.packets),
-        f"{told.source} -> {told.destination}",
+        worst.tenant,
+        str(worst.packets),
+        f"{worst.source} -> {worst.destination}",
         *(f"{ns / 1e3:.0f}" for ns in times),
         each.verdict,
     ]
