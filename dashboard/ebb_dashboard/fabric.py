@@ -210,13 +210,14 @@ class Fabric:
             self._captures[port] = files
             return {"text": f"capturing at {port}", "files": [printable(file) for file in files]}
         await self._service.stop_capture(port)
-        told = [
+        captured = [
             frame | {"at_ns": self.dilation.nominal_time(frame["at_ns"])}
             for file, direction in zip(self._captures.pop(port, ()), ("in", "out"), strict=False)
             for frame in await asyncio.to_thread(frames.first, Path(file), direction)
         ]
-        told.sort(key=lambda frame: frame["at_ns"])
-        return {"text": f"the capture at {port} is complete", "frames": told[: frames.MAX_FRAMES]}
+        captured.sort(key=lambda frame: frame["at_ns"])
+        shown = captured[: frames.MAX_FRAMES]
+        return {"text": f"the capture at {port} is complete", "frames": shown}
 
     def _queues(self, index: int) -> dict[str, Any]:
         a, b = self._link(index)

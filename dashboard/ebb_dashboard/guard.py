@@ -1,8 +1,9 @@
-"""Who may ask the server for what.
+"""Access control of the server.
 
 The page is served on this machine only. A browser of this machine also runs pages of others, which
-must neither read from us (DNS rebinding: their name suddenly leads to 127.0.0.1, but the request
-still names it as `Host`) nor have us do something (requests of other origins name theirs).
+must neither read from the server (DNS rebinding: their name suddenly leads to 127.0.0.1, but the
+request still has it as `Host`) nor send orders to it (requests of other origins have theirs as
+`Origin`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Names under which this machine may be asked; the port may be that of a tunnel."""
+"""Host names of accepted requests; any port, because a tunnel may have another."""
 PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -36,7 +37,7 @@ def new_token() -> str:
 
 
 def refused(headers: Mapping[str, str]) -> str | None:
-    """Why a request is not answered at all; none: it may be."""
+    """Why a request is refused before anything else is checked; none: it is not."""
     host = headers.get("Host", "")
     if _name(host) not in LOOPBACK:
         return "this page is for browsers of this machine: ask for 127.0.0.1, localhost or [::1]"

@@ -96,9 +96,9 @@ class Installed:
     def of(cls, picture: Picture, switches: Mapping[str, Forwarding]) -> Installed:
         """Puts the entries of all switches together.
 
-        A link is of a tree if both its ends copy to it, as packets may come from either side, or
-        if a host is at its end. A port by which a switch that is not on the tree sends towards it
-        is none of these.
+        A link is in a tree if both its ends copy to it, as packets may come from either side, or
+        if a host is at its end. So the port by which a switch outside of the tree sends towards it
+        does not make a link of the tree.
         """
         far = {(port.switch, port.port): picture.far_end(port) for port in picture.ports}
         copies: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
@@ -108,12 +108,12 @@ class Installed:
                 name = names.get(number, f"group {number}")
                 copies[name] |= {(switch, port) for port in ports if (switch, port) in far}
         links = {(port.switch, port.port): port.link for port in picture.ports}
-        told: list[dict[str, Any]] = []
+        groups: list[dict[str, Any]] = []
         for name, ends in sorted(copies.items())[:MAX_GROUPS]:
             leaves = {end for end in ends if far[end].port is None}
             hosts = {far[end].node for end in leaves}
             tree = {end for end in ends if (far[end].node, far[end].port) in ends} | leaves
-            told.append(
+            groups.append(
                 {
                     "address": name,
                     "members": [host for host in picture.hosts if host in hosts],
@@ -126,7 +126,7 @@ class Installed:
             for address, port in held.neighbours.items()
             if (switch, port) in far and far[switch, port].port is None
         }
-        return cls(told, addresses)
+        return cls(groups, addresses)
 
 
 class InstalledGroups:

@@ -17,7 +17,7 @@ from ebb_topologies.model import Endpoint, Topology
 Trees = Iterable[tuple[MulticastGroup, Mapping[str, Set[int]]]]
 """Multicast groups, with the ports of the tree of each by switch."""
 MAX_GROUPS = 64
-"""How many multicast groups are told."""
+"""Most multicast groups that a page gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A switch port with a link: the end of it whose queue can be seen."""
+    """A switch port with a link: an end whose queue the switch reports."""
 
     switch: str
     """Name of the switch."""
@@ -149,7 +149,7 @@ def of_topology(topology: Topology) -> Picture:
 
 
 def of_view(name: str, view: FabricView) -> Picture:
-    """The picture of what a fabric service tells, which knows no rates."""
+    """The picture of a fabric from its fabric service, which reports no rates and delays."""
     links = [
         Wire(Place(link.a.node, link.a.port), Place(link.b.node, link.b.port))
         for link in view.links

@@ -18,15 +18,15 @@ from finsy.proto import p4r
 SERVICE = "/p4.v1.P4Runtime"
 READ_SECONDS = 10.0
 MAX_ENTRIES = 200
-"""Entries of a table that are shown; of the others, their number."""
+"""Most entries of a table that are shown; of the others, their number."""
 MAX_CELLS = 2000
-"""Cells of counters that are shown."""
+"""Most cells of counters that are shown."""
 EVERY_GROUP = p4r.Entity(
     packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
         multicast_group_entry=p4r.MulticastGroupEntry()
     )
 )
-"""Asks for the multicast groups of the packet replication engine."""
+"""Wildcard read of the multicast groups of the packet replication engine."""
 
 
 async def held(channel: grpc.aio.Channel, device_id: int) -> dict[str, Any]:

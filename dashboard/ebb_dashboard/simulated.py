@@ -1,4 +1,4 @@
-"""A scenario in virtual time that people watch: the clock stands for samples and for orders."""
+"""A scenario in virtual time that people watch: the clock stops for samples and for orders."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ebb_dashboard.summary import summary
 from ebb_dashboard.volume import VolumesToTell, volume_control
 
 LINKS_EVERY = 10
-"""Looks between two at the states of the links, for what a scenario does to them."""
+"""Samples per reading of the states of links, which events of a scenario change."""
 
 
 class _Ended(Exception):
-    """Somebody has asked for the end."""
+    """`end` was called."""
 
 
 @dataclass
@@ -57,13 +57,16 @@ class Simulated:
     )
     _schemes: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
     _paced: threading.Condition = field(default_factory=threading.Condition)
+    """Wakes the thread of the simulation for a new pace, an order or the end."""
     _fabric: Fabric | None = None
     """The fabric of the phase that runs, or ran last."""
     _runs: bool = False
-    """Whether it runs."""
+    """Whether that phase runs now."""
     _volumes: VolumesToTell = field(default_factory=VolumesToTell)
     _samples: int = 0
+    """Samples so far."""
     _next: float = 0.0
+    """Monotonic time before which the clock may not run on, s."""
     _ended: bool = False
 
     @property
@@ -92,7 +95,7 @@ class Simulated:
             self._run_scheme(asked)
 
     def end(self) -> None:
-        """Has `run` return when the clock stands next. From any thread."""
+        """Has `run` return when the clock stops next. From any thread."""
         self._schemes.put(None)
         with self._paced:
             self._ended = True
@@ -161,8 +164,8 @@ class Simulated:
 
     def _fabric_of(self, paused: PausedSimulation) -> Fabric:
         async def restart(switch: str) -> None:
-            # In one stand of the clock: a controller that finds out by itself cannot reach the
-            # switch while the clock runs.
+            # While the clock stands: a controller that detects the restart by itself would
+            # reconnect while it runs, when the switch does not answer.
             await paused.controller.leave(switch)
             await paused.admin.restart_switch(switch)
             await paused.controller.come_back(switch)
@@ -204,7 +207,7 @@ class Simulated:
             order, answer = self._orders.get()
             assert self._fabric is not None
             if isinstance(order, Trace):
-                # It goes on while the clock runs.
+                # A trace lasts while the clock runs, so nothing waits for it here.
                 _pass_on(paused.loop.start(self._fabric.do(order)), answer)
                 continue
             try:
@@ -217,7 +220,7 @@ class Simulated:
     # -- in the loop of the server ------------------------------------------------------------
 
     async def do(self, order: AnyOrder) -> Any:
-        """Carries an order out, when the clock stands next."""
+        """Carries an order out, when the clock stops next."""
         match order:
             case RunScheme():
                 if order.scheme not in self.loaded.schemes:
@@ -233,7 +236,7 @@ class Simulated:
             case Volume():
                 return self._volumes.of(self.picture.link(order.link))
             case Queues() if self._fabric is not None:
-                return await self._fabric.do(order)  # from the last sample
+                return await self._fabric.do(order)  # answered from the last sample
         if not self._runs:
             raise ControllerError("no fabric runs just now: run a scheme")
         answer: Future[Any] = Future()
@@ -244,7 +247,7 @@ class Simulated:
 
 
 def _pass_on(done: Future[Any], answer: Future[Any]) -> None:
-    """Gives the result of one future to another."""
+    """Gives the result or the error of one future to another."""
 
     def give(_: Future[Any]) -> None:
         error = done.exception()

@@ -13,7 +13,7 @@ from ebb_dashboard.picture import Port
 
 
 def lost(queue: tm.QueueStats) -> int:
-    """Packets that a queue, or the program after it, dropped."""
+    """Packets that a queue dropped, or the program after it in egress."""
     packets: int = queue.egress_dropped.packets
     packets += sum(drop.count.packets for drop in queue.drops)
     return packets
@@ -30,22 +30,23 @@ deflected to the program (which trims them or answers), packets that left with C
 neighbour requested."""
 PER_MILLE = 1000
 OUTSIDE = "outside"
-"""Kind of losses at a port outside of its queues, whose counts a reset leaves; shown as `drop`."""
+"""Kind of losses at a port outside of its queues, shown as `drop`; a reset of the statistics of
+queues does not clear their counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Counters of a port when they were read last."""
+    """Counters of a port at one reading."""
 
     time_ns: int
     busy_ns: int
     counts: dict[str, int]
     longest: dict[int, int]
-    """Largest depth of each queue so far, in bytes, as the switch reports it."""
+    """Largest depth of each queue since a reset, bytes."""
 
 
 class StatisticsDelta:
-    """Difference of the statistics of switches (`ebb_tm.proto`) to those that were read before."""
+    """Difference between the statistics of switches (`ebb_tm.proto`) and those read before."""
 
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = ports
@@ -97,7 +98,7 @@ def _outside(statistics: Mapping[str, tm.Stats]) -> dict[tuple[str, int], int]:
 
 
 def _busy(before: _Seen, now: _Seen) -> int:
-    """Share of the time between two samples in which the port sent, in thousandths. Counters that
+    """Share of the time between two readings in which the port sent, in thousandths. Counters that
     went back have been reset, or the switch was restarted: they count from zero."""
     time_ns = now.time_ns - before.time_ns
     busy_ns = now.busy_ns - before.busy_ns if now.busy_ns >= before.busy_ns else now.busy_ns
@@ -105,8 +106,8 @@ def _busy(before: _Seen, now: _Seen) -> int:
 
 
 def _peak(before: _Seen, now: _Seen) -> int:
-    """The longest that a queue of the port is known to have been between two samples: where it was
-    longer than ever, or than since a reset; else 0."""
+    """The largest depth of a queue of the port between two readings, bytes, as far as it is known:
+    where the largest depth since a reset has changed; else 0."""
     return max(
         (size for queue, size in now.longest.items() if size != before.longest.get(queue)),
         default=0,
@@ -114,7 +115,7 @@ def _peak(before: _Seen, now: _Seen) -> int:
 
 
 def _since(before: _Seen, now: _Seen) -> dict[str, int]:
-    """Counts since the read before, by kind; likewise after a reset."""
+    """Events between two readings, by kind. Counters that went back count from zero."""
     found = {
         kind: count - before.counts[kind] if count >= before.counts[kind] else count
         for kind, count in now.counts.items()

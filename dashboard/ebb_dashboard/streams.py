@@ -36,11 +36,11 @@ class Streams:
     def __init__(self, managers: Managers, switches: Iterable[str]) -> None:
         self._managers = managers
         self._missed = dict.fromkeys(switches, 0)
-        """Rounds in a row that have gone by without a message of a switch."""
+        """Consecutive rounds without a report, by switch."""
         self._why: dict[str, str] = {}
-        """Why the last stream of a switch has ended, until the switch tells something again."""
-        self._told: dict[str, tm.Stats] = {}
-        """Statistics since the last round."""
+        """Reason of the end of the last stream, by switch, until it reports again."""
+        self._newest: dict[str, tm.Stats] = {}
+        """The newest report of each switch since the last round."""
         self._complete = asyncio.Event()
 
     async def run(self) -> None:
@@ -59,9 +59,9 @@ class Streams:
             await asyncio.sleep(RETRY_SECONDS)
 
     def _take(self, name: str, stats: tm.Stats) -> None:
-        self._told[name] = stats
+        self._newest[name] = stats
         self._why.pop(name, None)
-        if all(each in self._told for each in self._missed if not self._is_silent(each)):
+        if all(each in self._newest for each in self._missed if not self._is_silent(each)):
             self._complete.set()
 
     def _is_silent(self, name: str) -> bool:
@@ -74,10 +74,10 @@ class Streams:
             async with asyncio.timeout(ROUND_SECONDS):
                 await self._complete.wait()
         self._complete.clear()
-        told, self._told = self._told, {}
+        reports, self._newest = self._newest, {}
         for name, missed in self._missed.items():
-            self._missed[name] = 0 if name in told else missed + 1
-        return told
+            self._missed[name] = 0 if name in reports else missed + 1
+        return reports
 
     def silent(self) -> dict[str, str]:
         """The switches that are not waited for any more, and why, in words."""

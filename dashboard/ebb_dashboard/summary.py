@@ -17,7 +17,7 @@ from ebb_dashboard.statistics_delta import PER_MILLE
 from ebb_dashboard.story import Curve
 
 MAX_FLOWS = 1000
-"""Points of a distribution of completion times; of more flows every Nth is shown."""
+"""Most points of a distribution of completion times; of more flows every Nth is shown."""
 PERCENTS = (50, 99, 100)
 
 
@@ -68,8 +68,8 @@ def summary(scheme: str, phase: str, results: Results, ports: Sequence[Port]) ->
 
 
 def curves(samples: Iterable[Row]) -> dict[str, Curve]:
-    """The longest of the sampled queues over time, by phase; of several rounds the first. Rows are
-    by time."""
+    """Depth of the longest of the sampled queues over time, by phase; of several rounds the first.
+    Rows are in the order of time."""
     found: dict[str, Curve] = {}
     rounds: dict[str, int] = {}
     longest: dict[str, tuple[float, int]] = {}
@@ -119,6 +119,7 @@ def _mean(values: Sequence[int]) -> int:
 
 
 def _by_port(rows: Iterable[Row], ports: Sequence[Port], value: Any, join: Any) -> list[int]:
+    """A number for each port: `join` of the `value`s of its rows; 0 without rows."""
     found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for row in rows:
         found[row["switch"], row["port"]].append(value(row))

@@ -60,8 +60,8 @@ class VolumesToTell:
         self._slot_ns: dict[Key, int] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Takes the table `volume` of a scheme, in place of what was there of its phases. Of
-        several rounds of a phase the first counts."""
+        """Takes the table `volume` of a scheme, which replaces that of the same phases. Of several
+        rounds of a phase the first counts."""
         rounds: dict[Key, int] = {}
         found: dict[Key, dict[str, dict[int, int]]] = {}
         for row in rows:
@@ -80,7 +80,7 @@ class VolumesToTell:
         return {
             "series": [
                 {"place": place, "scheme": scheme, "phase": phase}
-                | _told(points[place], self._slot_ns[scheme, phase])
+                | _series(points[place], self._slot_ns[scheme, phase])
                 for (scheme, phase), points in list(self._slots.items())
                 for place in places
                 if place in points
@@ -89,12 +89,12 @@ class VolumesToTell:
 
 
 def volume_control(loaded: Loaded) -> list[str]:
-    """The order by which a page may ask for volumes, if any scheme has them counted."""
+    """The control of a page for volumes, if any scheme counts them."""
     return ["volume"] if any(each.fabric.volume for each in loaded.schemes.values()) else []
 
 
-def _told(slots: dict[int, int], slot_ns: int) -> dict[str, Any]:
-    """A port: bit/s over time, its distribution and the fit, and what to provision."""
+def _series(slots: dict[int, int], slot_ns: int) -> dict[str, Any]:
+    """A port: bit/s over time, its distribution and the fit, and the rate to provision."""
     starts = sorted(slots)
     rates = [slots[start] * 8e9 / slot_ns for start in starts]
     law = fitted(rates)
