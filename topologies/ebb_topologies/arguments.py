@@ -1,4 +1,4 @@
-"""Command lines."""
+"""Parser and types of arguments of command lines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ INVALID_CHOICE = re.compile(
 )
 """argparse's message about a word that is not among its choices."""
 UNKNOWN_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
+"""argparse's message about an option that there is not."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,10 +31,10 @@ class Parser(argparse.ArgumentParser):
         is a path, which may be of this machine alone."""
         action = super().add_argument(*arguments, **options)
         self.option_names += action.option_strings
-        told = not action.help or "default" in action.help
+        is_complete = not action.help or "default" in action.help
         takes_value = action.option_strings and action.nargs != 0
         has_default = isinstance(action.default, str | int | float) and action.default != ""
-        if takes_value and has_default and not told:
+        if takes_value and has_default and not is_complete:
             action.help = f"{action.help} (default: %(default)s)"
         return action
 

@@ -36,8 +36,8 @@ class Dilation:
             raise ValueError(f"dilation must be a positive number, not {self.factor}")
 
     def slow(self, parameters: Any, key: str = "") -> Any:
-        """Nominal parameters (nested dicts and lists) as the slowed fabric must run them; `key`:
-        what they are the value of."""
+        """Nominal parameters (nested dicts and lists) for the slowed fabric. `key`: the key whose
+        value they are, which shows the unit."""
         if isinstance(parameters, Mapping):
             return {name: self.slow(item, str(name)) for name, item in parameters.items()}
         if isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
@@ -56,7 +56,7 @@ class Dilation:
         return round(slowed) if whole else slowed
 
     def topology(self, nominal: Topology) -> Topology:
-        """The topology whose links are as slow as they run."""
+        """The topology with rates and delays of links in the slowed fabric."""
         links = tuple(
             replace(
                 link,
@@ -68,20 +68,20 @@ class Dilation:
         return replace(nominal, links=links)
 
     def time(self, nominal: float) -> float:
-        """How long a nominal time takes here, in the same unit."""
+        """A nominal time in the slowed fabric, in the same unit."""
         return nominal * self.factor
 
     def nominal_time(self, measured: float) -> float:
-        """A time measured here, in nominal units."""
+        """A time measured in the slowed fabric, in nominal units."""
         return measured / self.factor
 
     def nominal_times(self, measured: Iterable[float]) -> list[float]:
-        """Many times measured here, in nominal units."""
+        """Times measured in the slowed fabric, in nominal units."""
         factor = self.factor
         return [each / factor for each in measured]
 
     def nominal_text(self, text: str) -> str:
-        """A message whose durations, as `4.2s`, were measured here, with the nominal ones."""
+        """A message with durations, as `4.2s`, measured in the slowed fabric, with nominal ones."""
         return text if self.factor == 1 else DURATION.sub(self._nominal_duration, text)
 
     def _nominal_duration(self, found: re.Match[str]) -> str:
@@ -90,5 +90,5 @@ class Dilation:
         return f"{seconds / SECONDS[unit]:.6g}{unit}"
 
     def rate(self, nominal: float) -> float:
-        """A nominal rate as it is here, in the same unit."""
+        """A nominal rate in the slowed fabric, in the same unit."""
         return nominal / self.factor

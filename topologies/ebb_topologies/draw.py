@@ -14,11 +14,11 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, load_topology
 
 CELL_WIDTH = 58
-"""Room for a node in the longest row, in pixels."""
+"""Width of a node with its margin in the longest row, pixels."""
 ROW_HEIGHT = 96
-"""From one row to the next, in pixels."""
+"""Distance between rows, pixels."""
 MARGIN = 34
-"""Around everything, in pixels."""
+"""Margin of the picture, pixels."""
 STYLE = """
   text { font: 12px ui-sans-serif, system-ui, sans-serif; text-anchor: middle; fill: #1b2a38 }
   line { stroke: #9fb3c4; stroke-width: 1.4 }
@@ -58,7 +58,7 @@ def tiers(topology: Topology) -> list[list[str]]:
 def rows(
     hosts: Sequence[str], switches: Sequence[str], links: Sequence[tuple[str, str]]
 ) -> list[list[str]]:
-    """As `tiers`, of names and the pairs of them that are linked. Switches without a path to a host
+    """As `tiers`, from the names of nodes and the linked pairs. Switches without a path to a host
     come last."""
     neighbours: dict[str, list[str]] = {name: [] for name in (*hosts, *switches)}
     for a, b in links:

@@ -163,9 +163,9 @@ def describe(error: ValidationError, model: type[BaseModel], data: Any) -> str:
         if item["type"] == "extra_forbidden":
             known = _keys_at(model, item["loc"][:-1])
             near = nearest(str(item["loc"][-1]), known)
-            told = f"; did you mean '{near}'?" if near else ""
-            told += f" (valid keys: {', '.join(known)})" if known else ""
-            findings.append(f"unknown key '{path}'{told}")
+            advice = f"; did you mean '{near}'?" if near else ""
+            advice += f" (valid keys: {', '.join(known)})" if known else ""
+            findings.append(f"unknown key '{path}'{advice}")
         elif item["type"] == "missing":
             findings.append(f"'{path}' is missing")
         elif item["type"] == "union_tag_not_found":
@@ -201,15 +201,15 @@ def _below(path: str, item: ErrorDetails) -> str:
 def _message(item: ErrorDetails) -> str:
     """Error of a value, in the words of TOML."""
     given, kind = item["input"], item["type"]
-    told = f", not {given!r}" if isinstance(given, str | int | float) else ""
+    instead_of = f", not {given!r}" if isinstance(given, str | int | float) else ""
     if kind in KINDS:
-        return f"must be {KINDS[kind]}{told}"
+        return f"must be {KINDS[kind]}{instead_of}"
     if kind == "union_tag_invalid":
         tag, tags = item["ctx"]["tag"], item["ctx"]["expected_tags"].replace("'", "")
         return f"there is no '{tag}'; {hint(tag, tags.split(', '))}"
     message = item["msg"].removeprefix("Value error, ")
     if message.startswith(EXPECTED):
-        return f"must be{message.removeprefix(EXPECTED)}{told}"
+        return f"must be{message.removeprefix(EXPECTED)}{instead_of}"
     return message
 
 

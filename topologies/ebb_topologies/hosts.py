@@ -1,4 +1,4 @@
-"""The hosts of a topology as workloads want them: name, address, rack, pod (docs/workloads.md).
+"""The hosts of a topology in the form for workloads: name, address, rack, pod (docs/workloads.md).
 
 `python -m ebb_topologies.hosts TOPOLOGY` prints them for `ebb-agent workload --hosts FILE.json`.
 """
@@ -19,8 +19,8 @@ def host_list(topology: Topology) -> dict[str, list[dict[str, str]]]:
 
 
 def host_entry(topology: Topology, name: str) -> dict[str, str]:
-    """A host, or a virtual machine. Its rack is the switch that it hangs on. Its pod is, in a
-    fat-tree, what stands before the `e` in the name of that switch; elsewhere its rack."""
+    """A host, or a virtual machine. Its rack is the switch at its link. Its pod is, in a fat-tree,
+    the part before the `e` of the name of that switch; elsewhere its rack."""
     host = topology.host(name)
     rack = topology.attachment(host).node
     pod, edge, _ = rack.partition("e")

@@ -18,19 +18,18 @@ from ebb_topologies.text import printable
 
 STOP = "stop"
 """The last word of a `pcap` command that ends a capture."""
-
-
-IPERF_PORT = 5001
-IPERF_SECONDS = 5
 LINK_OK = "(OK OK)"
 """Mininet's status of a link with both ends up."""
+IPERF_PORT = 5001
+IPERF_SECONDS = 5
+"""Default length of a measurement, s of the wall clock."""
 IPERF_TRIES = 5
-"""How often a client connects; its server takes a moment to listen."""
+"""Most attempts of a client to connect: its server takes a moment to listen."""
 
 
 @dataclass(frozen=True)
 class PromptContext:
-    """Settings of the prompt that Mininet does not have."""
+    """Settings of the prompt beside those of Mininet."""
 
     greeting: str = ""
     """Text before the first prompt; empty: none."""
@@ -39,8 +38,8 @@ class PromptContext:
     path: str = ""
     """Folder of programs that hosts find by their names; empty: none."""
     load_scheme: Callable[[str], str] | None = None
-    """Loads a scheme into the switches and says what was done, or raises `ControlError`; none:
-    there is no controller."""
+    """Loads a scheme, by name or file, into the switches; returns a sentence about it, or raises
+    `ControlError`. None: there is no controller."""
 
 
 class PromptFabric(Protocol):
@@ -94,12 +93,12 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
     def do_links(self, line: str) -> None:
         """Report on links: those that are not OK, and how many are.
         Usage: links [all]"""
-        told = [(str(link), str(link.status())) for link in self.mn.links]
-        well = [link for link in told if link[1] == LINK_OK]
-        wrong = [link for link in told if link not in well]
-        for name, status in (*wrong, *(well if line.strip() == "all" else ())):
+        links = [(str(link), str(link.status())) for link in self.mn.links]
+        good = [link for link in links if link[1] == LINK_OK]
+        faulty = [link for link in links if link not in good]
+        for name, status in (*faulty, *(good if line.strip() == "all" else ())):
             output(f"{name} {status}\n")
-        output(f"{len(well)} of {len(told)} links are OK (`links all` has each)\n")
+        output(f"{len(good)} of {len(links)} links are OK (`links all` has each)\n")
 
     def do_scheme(self, line: str) -> None:
         """Load another scheme: queues and tables of every switch.
@@ -141,7 +140,7 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         try:
             for _ in range(IPERF_TRIES):
                 _code, said = fabric.run_on(a, client, seconds + 60.0)
-                # The ninth of the values with commas between them is bit/s.
+                # The ninth of the comma-separated values is bit/s.
                 if found := re.findall(r"^(?:[^,\n]*,){8}(\d+)$", said, re.MULTILINE):
                     rate = int(found[-1])
                     break
@@ -199,10 +198,9 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
             return
         self._try(lambda: self.fabric.restart_switch(line.strip()))
 
-    def _try(self, action: Callable[[], None]) -> bool:
+    def _try(self, action: Callable[[], None]) -> None:
+        """Does an action, and prints its `ControlError` at the prompt."""
         try:
             action()
         except ControlError as problem:
             error(f"{printable(problem)}\n")
-            return False
-        return True

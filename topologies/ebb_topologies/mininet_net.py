@@ -341,9 +341,8 @@ class FabricNet:
 
     def attach(self, host: str) -> None:
         """Gives a host its address and routes, again if it has lost them."""
-        node, told = self.net[host], self.topology.host(host)
         (port,) = self.topology.neighbours[host]
-        node.attach(told, f"{host}-eth{port}")
+        self.net[host].attach(self.topology.host(host), f"{host}-eth{port}")
 
     def run_on(self, host: str, command: Sequence[str], timeout: float) -> tuple[int, str]:
         """Runs a command in the namespace of a host to its end: (exit code, output)."""

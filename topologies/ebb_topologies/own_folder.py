@@ -1,9 +1,9 @@
-"""Folders that root may write into: such as nobody else can change.
+"""Folders that root may write into: those that nobody else can change.
 
-Who can change a folder on the way to a file can put a link there, and root would write, truncate or
-delete what the link names. So root refuses such folders, all the way from `/`, as sshd does for
-keys. Others write with no more rights than those who set the trap could hope for, and may share
-folders as they like.
+Whoever can change a folder on the way to a file can put a link there, and root would write,
+truncate or delete the target of the link. So root refuses such folders, all the way from `/`, as
+sshd does for keys. Other users are not restricted: such a link abuses no more than their own
+rights, and they may share folders as they like.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from ebb_topologies.errors import InputError
 from ebb_topologies.installation import work_tree
 
 MAX_LINKS = 40
-"""Symbolic links that the kernel follows on the way to a file."""
+"""Most symbolic links that the kernel follows on the way to a file."""
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+"""Mode bits by which users other than the owner may write."""
 
 
 def own_folder(path: Path) -> Path:
-    """`path`, made where it is missing. Raises `InputError` if it cannot be made, or if root is to
-    write where others can change what is there."""
+    """`path`, made if it is missing, with its parents. Raises `InputError` if it cannot be made, or
+    if root would write where others can change files."""
     try:
         _refuse(path, sticky=True)
         for folder in reversed((path, *path.parents)):
@@ -34,7 +35,7 @@ def own_folder(path: Path) -> Path:
             except FileExistsError:
                 if not folder.is_dir():
                     raise
-        _refuse(path, sticky=False)  # somebody may have been faster
+        _refuse(path, sticky=False)  # others may have made a folder meanwhile
     except OSError as error:
         raise InputError(f"folder {path}: {error.strerror}") from error
     return path
@@ -47,9 +48,9 @@ def keep_from_others() -> None:
 
 
 def _refuse(path: Path, *, sticky: bool) -> None:
-    """Raises `InputError` if root is to write below what others can change. What others cannot take
-    away or rename in a sticky folder, they can only add to: `sticky` says whether the last folder
-    on the way may be such a one."""
+    """Raises `InputError` if root would write below a folder that others can change. In a sticky
+    folder they can add files, but not remove or rename those of others: that is safe on the way to
+    `path`, and for the last folder that exists if `sticky`."""
     if os.geteuid() != 0:
         return
     trusted, way = _trusted(), list(_way(path))
@@ -95,8 +96,8 @@ def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _trusted() -> set[int]:
-    """Users who may own what root writes into: root, who has become root by sudo, and the owner of
-    the work tree whose code is being run. The last two have what root has."""
+    """Users who may own folders that root writes into: root, the user who called sudo, the owner of
+    the work tree whose code runs. The last two can act as root anyway."""
     users = {0}
     if (given := os.environ.get("SUDO_UID", "")).isdecimal():
         users.add(int(given))
@@ -106,8 +107,8 @@ def _trusted() -> set[int]:
 
 
 def _writable(status: os.stat_result) -> bool:
-    """Whether others than the owner can change what is in a folder. A group that has the name of
-    the owner and no other member is the owner, too."""
+    """Whether users other than the owner can change a folder. A group with the name of the owner
+    and no other member counts as the owner."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not _alone(status.st_uid, status.st_gid)
@@ -115,10 +116,10 @@ def _writable(status: os.stat_result) -> bool:
 
 def _alone(user: int, group: int) -> bool:
     try:
-        name, its = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
+        name, entry = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
     except KeyError:
         return False
-    return its.gr_name == name and set(its.gr_mem) <= {name}
+    return entry.gr_name == name and set(entry.gr_mem) <= {name}
 
 
 def _user(number: int) -> str:
