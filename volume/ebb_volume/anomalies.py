@@ -1,8 +1,9 @@
-"""Bins and stretches of time that leave the law of the others.
+"""Bins and stretches of time that deviate from the law of the others.
 
-The law is log-normal with median and spread that a part of the bins cannot move (median, and 1.4826
-times the median absolute deviation of the logarithms). A daily or other period is taken out first.
-Limits are such that traffic of the law has a flag of each kind with probability `LEVEL`.
+The law is log-normal; its median and spread are robust, so that a few outliers cannot move them
+(median, and 1.4826 times the median absolute deviation of the logarithms). A daily or other period
+is taken out first. Limits are such that traffic of the law has a flag of each kind with probability
+`LEVEL`.
 """
 
 from __future__ import annotations
@@ -21,35 +22,39 @@ from ebb_volume.series import Numbers, Series
 LEVEL = 0.01
 """Probability of a false flag, for all bins and for all stretches."""
 MAD_TO_DEVIATION = 1.4826
+"""Standard deviation of normal values over their median absolute deviation."""
 FULL = 0.98
-"""Share of the capacity from which on a bin is full."""
+"""Least share of the capacity at which a bin is full."""
 PILE = 0.01
-"""Share of bins that are full, or empty, from which on traffic is said to follow no law for it."""
+"""Least share of full, or empty, bins with which the whole traffic counts as following no law."""
 PERIOD_SHARE = 0.3
 """Share of the variance of logarithms that a period has to explain."""
 HARMONICS = 3
+"""Sine waves of a periodic part: of the period, and of a half and a third of it."""
 LEAST_PERIODS = 2
+"""Least number of periods in a series."""
 LEAST_PER_PERIOD = 12
+"""Least number of bins in a period."""
 WINDOWS = 60
-"""Stretches that a series is divided into, at most."""
+"""Most stretches that a series is divided into."""
 Flags = NDArray[np.bool_]
 MOST_FLAGS = 1000
-"""Flags of a kind that are listed."""
+"""Most flags of a series that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something that leaves the law."""
+    """A bin, or stretch of bins, that deviates from the law."""
 
     kind: str
     """`bin`, or `stretch` of bins."""
     direction: str
     """`high`, `low`, `empty` or `full`."""
     begin_s: float
-    """From the first bin on."""
+    """Time since the begin of the first bin."""
     end_s: float
     rate_bps: float
-    """Mean."""
+    """Mean rate."""
     expected_bps: float
     """Median of the law there."""
     deviations: float
@@ -59,7 +64,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A component that repeats."""
+    """A periodic component."""
 
     period_s: float
     explained: float
@@ -77,7 +82,8 @@ class Anomalies:
     empty_share: float
     full_share: float
     capacity_bps: float | None
-    """As it was given; none: the highest rate, if bins pile up below it."""
+    """Capacity as given, or else the highest rate if bins pile up just below it; none: neither is
+    known."""
     expected_bps: Numbers
     """Median of the law in each bin."""
     spread: float
@@ -100,7 +106,7 @@ class Anomalies:
 
 
 def find(series: Series, capacity_bps: float | None = None) -> Anomalies:
-    """Raises `Unfit` for fewer than 20 bins with traffic."""
+    """Anomalies of a series. Raises `Unfit` for fewer than 20 bins with traffic."""
     rates = series.rate_bps
     used = rates > 0
     if used.sum() < LEAST_BINS:
@@ -132,8 +138,8 @@ def find(series: Series, capacity_bps: float | None = None) -> Anomalies:
 
 
 def _pile(rates: Numbers) -> float | None:
-    """The highest rate, if more bins are just below it than just below that: a tail thins out.
-    Where most bins are there, the rate is constant as far as anyone can tell."""
+    """The highest rate, if it looks like a capacity: more bins are just below it than further
+    below, as no tail has. None if most bins are there: then the rate may simply be constant."""
     top = float(rates.max())
     full = np.mean(rates >= FULL * top)
     below = np.mean((rates >= FULL**2 * top) & (rates < FULL * top))
@@ -141,9 +147,9 @@ def _pile(rates: Numbers) -> float | None:
 
 
 def _period(logs: Numbers, slot_s: float) -> tuple[Numbers, Period | None]:
-    """The periodic part, around 0, and its period: the strongest line of the spectrum with two of
-    its
-    harmonics, if it explains enough and noise with this autocorrelation would not."""
+    """The periodic part, around 0, and its period: the strongest line of the spectrum with its next
+    two harmonics, if they explain enough, and more than they would of noise with this
+    autocorrelation."""
     count = len(logs)
     centred = logs - logs.mean()
     total = float(centred @ centred)
@@ -159,8 +165,8 @@ def _period(logs: Numbers, slot_s: float) -> tuple[Numbers, Period | None]:
     cycle = weights @ waves
     explained = 1 - float(((centred - cycle) ** 2).sum()) / total
     # Correlated noise has few independent values, of which waves explain much by chance.
-    left = effective_size(centred - cycle)
-    by_chance = 2 * HARMONICS / max(left, 2 * HARMONICS)
+    independent = effective_size(centred - cycle)
+    by_chance = 2 * HARMONICS / max(independent, 2 * HARMONICS)
     if explained < max(PERIOD_SHARE, 3 * by_chance):
         return nothing, None
     return cycle, Period(count * slot_s / strongest, explained)
@@ -175,7 +181,7 @@ def _bins(
     found = []
     for index in np.flatnonzero((np.abs(scores) > limit) | ~used).tolist():
         if not used[index]:
-            if empty_expected:  # told once, as a stretch or of the whole
+            if empty_expected:  # reported once, for the stretch or the whole
                 continue
             direction, score = "empty", 0.0
         else:
@@ -191,14 +197,15 @@ def _bins(
 def _stretches(
     series: Series, rates: Numbers, used: Flags, full: Flags, scores: Numbers, expected: Numbers
 ) -> list[Flag]:
-    """Stretches whose mean logarithm is too far off, the correlation of bins regarded."""
+    """Stretches that are mostly empty or full, or whose mean logarithm is too far off, given the
+    correlation of bins."""
     count = len(scores)
     windows = min(WINDOWS, count // LEAST_BINS)
     if windows < 3:
         return []
     length = count // windows
     limit = float(stats.norm.isf(LEVEL / 2 / windows))
-    clipped = np.clip(scores, -4, 4)  # so that what is flagged does not make itself usual
+    clipped = np.clip(scores, -4, 4)  # so that outliers do not widen their own limit
     rho = autocorrelation(clipped, length - 1)
     negative = np.flatnonzero(rho <= 0)
     used_lags = rho[1 : negative[0]] if len(negative) else rho[1:]
@@ -224,8 +231,8 @@ def _stretches(
 
 
 def _joined(flags: list[Flag]) -> list[Flag]:
-    """Stretches that follow each other and leave the law in the same way as one, with its largest
-    deviation."""
+    """The flags, with consecutive stretches of one direction merged; the deviation of such a one is
+    the largest of its stretches."""
     found: list[Flag] = []
     for flag in flags:
         last = found[-1] if found else None

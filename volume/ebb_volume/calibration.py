@@ -14,7 +14,7 @@ from ebb_volume.series import Numbers
 
 LAWS = ("log-normal", "normal", "Weibull", "gamma", "exponential")
 SIZES = (180, 900, 9000)
-"""Bins of 5 s, 1 s and 100 ms in 15 minutes."""
+"""Numbers of bins: of 5 s, 1 s and 100 ms in 15 minutes."""
 ROUNDS = 40
 """Rounds of a bootstrap: p below 0.1 is at most 3 of 40."""
 CORRELATIONS = (0.0, 0.5, 0.9)
@@ -42,7 +42,7 @@ def _heading(*cells: str) -> Iterator[Row]:
 
 
 def _generator(seed: int, *what: object) -> np.random.Generator:
-    """The same draws for a row, whatever rows there are beside it."""
+    """A generator for the row that `what` names: its draws do not depend on other rows."""
     return np.random.default_rng([seed, *(b for part in what for b in str(part).encode())])
 
 
@@ -86,8 +86,8 @@ def dependent(draws: int, seed: int) -> Iterator[Row]:
 
 
 def _even(noise: Numbers) -> comparison.Comparison:
-    """Normal bins against two normal laws that are off by as much on either side: neither is
-    better, so that a decision is a false one."""
+    """Comparison on normal bins of two normal laws, off by the same amount on either side: neither
+    is better, so that any decision is a false one."""
     from scipy import stats
 
     sides = [laws.Law(f"at {shift}", {}, stats.norm(shift, 1)) for shift in (-0.5, 0.5)]
@@ -95,6 +95,7 @@ def _even(noise: Numbers) -> comparison.Comparison:
 
 
 def _right(values: Numbers) -> comparison.Comparison:
+    """Comparison on log-normal bins of the log-normal law, which is right, and the normal one."""
     return comparison.compare(values, laws.lognormal(values), laws.normal(values))
 
 

@@ -1,7 +1,7 @@
 """pcap (draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng): packets as columns.
 
-Only the lengths are read one record after the other, since each says where the next one begins;
-everything else is gathered for all records of a piece at once. A piece is a megabyte, so that
+Only the lengths are read record by record, since each gives the place of the next one; all other
+fields are read for all records of a piece at once. A piece is a megabyte, so that
 memory does not grow with the file; a record longer than a megabyte is damage.
 """
 
@@ -19,7 +19,7 @@ from ebb_volume.notes import Damaged, Notes
 from ebb_volume.packets import Integers, Octets, Packets, windows
 
 MAX_FRAME_BYTES = 1 << 20
-"""Longest plausible frame; the longest of BIG TCP is half of it."""
+"""Longest plausible frame, twice the longest of BIG TCP."""
 MAX_BLOCK_BYTES = 16 << 20
 """Longest plausible block of a pcapng file."""
 MAX_INTERFACES = 4096
@@ -37,7 +37,7 @@ TSRESOL, TSOFFSET = 9, 14
 """Options of an interface: unit of its time stamps, and seconds to add to them."""
 SECOND_NS = 10**9
 LATEST_S = 2**33
-"""No time stamp is later: the year 2242."""
+"""Latest Unix time of a packet, exclusive: the year 2242."""
 
 
 def is_capture(head: bytes) -> bool:
@@ -50,7 +50,7 @@ def packets(path: Path, pieces: Iterable[bytes], notes: Notes) -> Iterator[Packe
     buffer = _Buffer(pieces)
     try:
         if buffer.more(4) and bytes(buffer.data[:4]) == NG_MAGIC:
-            yield from _Ng(path, buffer, notes).packets()
+            yield from _Pcapng(path, buffer, notes).packets()
         else:
             yield from _Pcap(path, buffer, notes).packets()
     except Damaged as damaged:
@@ -58,16 +58,17 @@ def packets(path: Path, pieces: Iterable[bytes], notes: Notes) -> Iterator[Packe
 
 
 class _Buffer:
-    """Bytes that have been read and not parsed."""
+    """Bytes that have been read and are not parsed yet."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self.data = b""
         self.offset = 0
-        """Where `data` begins in the (decompressed) file."""
+        """Place of `data` in the (decompressed) file."""
 
     def more(self, length: int = 0) -> bool:
-        """Reads on until there are `length` bytes, at least once; whether there are."""
+        """Reads pieces, at least one, until there are `length` bytes; whether it has read one and
+        there are."""
         parts, total = [self.data], len(self.data)
         while total < length or len(parts) == 1:
             piece = next(self._pieces, None)
@@ -84,13 +85,15 @@ class _Buffer:
 
 
 class _Pcap:
+    """Reader of a pcap file."""
+
     def __init__(self, path: Path, buffer: _Buffer, notes: Notes) -> None:
         self._path, self._buffer, self._notes = path, buffer, notes
 
     def packets(self) -> Iterator[Packets]:
         buffer = self._buffer
         if len(buffer.data) < 24 and not buffer.more(24):
-            _short(self._path, buffer.data)
+            _raise_short(self._path, buffer.data)
         order = _order(buffer.data[:4])
         if order is None:
             raise Damaged(f"{self._path}: is no capture: it begins with {buffer.data[:4].hex(' ')}")
@@ -121,14 +124,15 @@ class _Pcap:
             after = here + header + length_at(data, here)[0]
             if after > last + header:
                 if after - here > MAX_FRAME_BYTES:
-                    self._lie(after - here - header, here, starts)
+                    self._refuse_length(after - here - header, here, starts)
                 break
             append(here)
             here = after
         return np.array(starts, np.int64), here
 
-    def _lie(self, length: int, here: int, starts: list[int]) -> None:
-        """An impossible length; the records before it are returned first."""
+    def _refuse_length(self, length: int, here: int, starts: list[int]) -> None:
+        """Raises `Damaged` for an impossible length, unless there are records before it, which are
+        returned first."""
         if starts:
             return
         raise Damaged(
@@ -170,7 +174,9 @@ class _Interface:
         return np.where(good, whole, 0) * SECOND_NS + fraction, good
 
 
-class _Ng:
+class _Pcapng:
+    """Reader of a pcapng file: blocks of packets, interfaces and sections."""
+
     def __init__(self, path: Path, buffer: _Buffer, notes: Notes) -> None:
         self._path, self._buffer, self._notes = path, buffer, notes
         self._order = "<"
@@ -197,8 +203,8 @@ class _Ng:
             )
 
     def _walk(self, here: int) -> tuple[Integers, int, int | None]:
-        """Where packets begin, up to a block of another type that is whole, or the end; where that
-        is, and its type."""
+        """Offsets of packets up to a complete block of another type or the end of the buffer; the
+        offset of that, and the type of the block."""
         data = self._buffer.data
         starts: list[int] = []
         last = len(data) - 12
@@ -212,7 +218,7 @@ class _Ng:
                 (length,) = struct.unpack_from(f"{order}4xI", data, here)
             if length < 12 or length % 4 or length > MAX_BLOCK_BYTES:
                 if not starts:
-                    self._lie(length, here)
+                    self._refuse_length(length, here)
                 break
             if here + length > len(data):
                 break
@@ -222,7 +228,7 @@ class _Ng:
             here += length
         return np.array(starts, np.int64), here, None
 
-    def _lie(self, length: int, here: int) -> None:
+    def _refuse_length(self, length: int, here: int) -> None:
         raise Damaged(
             f"{self._path}: the block at byte {self._buffer.offset + here} has {length} bytes; "
             f"blocks have 12 to {MAX_BLOCK_BYTES}, a multiple of 4: the file is damaged; the "
@@ -290,14 +296,14 @@ class _Ng:
         if not known.all():
             self._notes.add(f"{self._path}: packets of interfaces it does not have are left out")
         for number in np.unique(interface[known & room]).tolist():
-            of = np.flatnonzero(known & room & (interface == number))
-            time_ns, good = self._interfaces[number].time_ns(ticks[of])
+            at = np.flatnonzero(known & room & (interface == number))
+            time_ns, good = self._interfaces[number].time_ns(ticks[at])
             link_type = self._interfaces[number].link_type
-            length_of = np.maximum(wire, kept)[of]
+            wire_bytes = np.maximum(wire, kept)[at]
             found = Packets(
-                time_ns, length_of, data, starts[of] + 28, kept[of], link_type, int(number)
+                time_ns, wire_bytes, data, starts[at] + 28, kept[at], link_type, int(number)
             )
-            yield from _good(found, good & (length_of <= MAX_FRAME_BYTES), self._path, self._notes)
+            yield from _good(found, good & (wire_bytes <= MAX_FRAME_BYTES), self._path, self._notes)
 
 
 def _per_second(value: int, path: Path) -> int:
@@ -316,7 +322,7 @@ def _words(data: Octets, starts: Integers, count: int, order: str) -> Integers:
 
 
 def _good(found: Packets, good: NDArray[np.bool_], path: Path, notes: Notes) -> Iterator[Packets]:
-    """The packets with a possible record."""
+    """Those packets whose time and length are possible."""
     if good.all():
         yield found
         return
@@ -330,14 +336,14 @@ def _good(found: Packets, good: NDArray[np.bool_], path: Path, notes: Notes) -> 
 
 
 def _order(magic: bytes) -> str | None:
-    """Byte order of a pcap file with this magic number, as `struct` has it; none: it is not one."""
+    """Byte order of a pcap file with this magic number, as in `struct`; none: no pcap file."""
     for order, name in (("<", "little"), (">", "big")):
         if int.from_bytes(magic, name) in PCAP_MAGICS:  # type: ignore[arg-type]
             return order
     return None
 
 
-def _short(path: Path, data: bytes) -> None:
+def _raise_short(path: Path, data: bytes) -> None:
     if not data:
         raise Damaged(f"{path}: is empty")
     raise Damaged(f"{path}: has {len(data)} bytes; the header of a capture has 24")

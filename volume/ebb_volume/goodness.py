@@ -8,7 +8,7 @@ from ebb_volume.laws import Fitter, Law
 from ebb_volume.series import Numbers
 
 STRONG = 0.95
-"""Correlation from which on a fit is called strong."""
+"""Least correlation of a fit that is called strong."""
 
 
 def plot_correlation(values: Numbers, law: Law) -> float:
@@ -20,7 +20,8 @@ def plot_correlation(values: Numbers, law: Law) -> float:
 
 
 def distance(values: Numbers, law: Law) -> float:
-    """Largest difference between shares of the data and of the law."""
+    """Kolmogorov-Smirnov distance: the largest difference between the distribution functions of the
+    data and of the law."""
     count = len(values)
     shares = law.below(np.sort(values))
     ranks = np.arange(count + 1) / count
@@ -31,8 +32,8 @@ def bootstrap_p(
     values: Numbers, law: Law, fitter: Fitter, rounds: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Share of samples of the law, each fitted anew, that are at least as far from their fit as the
-    data from theirs; and its standard error. Samples are independent, which bins are not: the less
-    they are, the more often a law that holds is refused."""
+    data from theirs; and its standard error. Samples are independent, and bins are not: the more
+    they depend on each other, the more often a law that holds is refused."""
     own = distance(values, law)
     worse = 0
     for _ in range(rounds):

@@ -25,10 +25,11 @@ CALL_SECONDS = 10.0
 LEAST_SLOT_NS = 10_000_000
 """Shortest bin: a reading takes some milliseconds. Shorter ones are counted in the data plane."""
 MOST_POINTS = 4096
-"""Points of all readings together."""
+"""Most points of all readings together."""
 MOST_SLOTS = 1 << 20
+"""Most bins of a recording."""
 LATE = 0.1
-"""Share of a bin by which a reading may be late before it is remarked."""
+"""Share of a bin by which a reading may be late without a note."""
 Counts = Mapping[Name, tuple[int, int]]
 """Bytes and packets since the switch started, by point."""
 Read = Callable[[], Counts]
@@ -51,7 +52,8 @@ class Readings:
         return len(self._bins) * (self._count + 1) > MAX_BINS
 
     def handle(self, due_ns: int, late_ns: int, counts: Counts) -> None:
-        """A reading that was due at a time, and came so much later. Raises `InputError`."""
+        """Takes a reading that was due at `due_ns`, a Unix time, and was `late_ns` late. Raises
+        `InputError` for too many points."""
         if late_ns > LATE * self.slot_ns:
             self._notes.add(
                 f"some readings came late, by more than {LATE:.0%} of a bin: their bins hold "
@@ -77,6 +79,7 @@ class Readings:
     def _difference(
         self, name: Name, before: tuple[int, int], now: tuple[int, int]
     ) -> tuple[int, int]:
+        """Bytes and packets of a point between two readings."""
         if now[0] < before[0] or now[1] < before[1]:
             self._notes.add(f"{name}: its counter began anew; that bin has what came after")
             before = 0, 0
@@ -97,8 +100,8 @@ class Readings:
 
 
 def record(read: Read, slot_ns: int, slots: int, notes: Notes) -> tuple[list[Series], bool]:
-    """Reads at the end of each bin; the series, and whether somebody ended it early. Raises
-    `InputError` if there is nothing to read or to use."""
+    """Reads at the end of each bin; returns the series, and whether the user ended it early. Raises
+    `InputError` for a wrong length or number of bins, and if no counter has changed."""
     if slot_ns < LEAST_SLOT_NS:
         raise InputError(
             f"bins of {slot_ns} ns are too short to be read from outside of a switch; "
@@ -131,7 +134,7 @@ def record(read: Read, slot_ns: int, slots: int, notes: Notes) -> tuple[list[Ser
 
 @contextmanager
 def p4runtime(place: Place, counter: str) -> Iterator[Read]:
-    """Cells of an indirect counter of the program, a point each. Raises `InputError`."""
+    """Reads the cells of an indirect counter of the program, a point each. Raises `InputError`."""
     client = Client(place)
 
     def read() -> Counts:
@@ -160,7 +163,7 @@ def p4runtime(place: Place, counter: str) -> Iterator[Read]:
 
 @contextmanager
 def openconfig(place: Place) -> Iterator[Read]:
-    """Octets of the interfaces of OpenConfig, in and out. Raises `InputError`."""
+    """Reads the octets of the interfaces of OpenConfig, in and out. Raises `InputError`."""
     path = gnmi.Path(
         origin="openconfig",
         elem=[gnmi.PathElem(name="interfaces"), gnmi.PathElem(name="interface", key={"name": "*"}),

@@ -33,16 +33,16 @@ def shown(console: Console) -> Iterator[Watch]:
         disable=not console.is_terminal,
     )  # fmt: skip
     tasks: dict[Path, object] = {}
-    begun = told = time.monotonic()
+    begun = printed = time.monotonic()
 
     def watch(path: Path, read: int, of: int | None) -> None:
-        nonlocal told
+        nonlocal printed
         if path not in tasks:
             tasks[path] = bar.add_task(escape(path.name), total=of)
         bar.update(tasks[path], completed=read, total=of)  # type: ignore[arg-type]
         now = time.monotonic()
-        if not console.is_terminal and now - told > LINE_SECONDS:
-            told = now
+        if not console.is_terminal and now - printed > LINE_SECONDS:
+            printed = now
             left = f", {(now - begun) * (of - read) / read:.0f} s to go" if of and read else ""
             console.print(f"{path}: {read / 1e6:.0f} MB read{left}", markup=False, soft_wrap=True)
 

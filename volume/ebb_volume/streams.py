@@ -12,12 +12,12 @@ from ebb_topologies.errors import InputError
 from ebb_volume.notes import Damaged
 
 PIECE_BYTES = 1 << 20
-"""Largest piece."""
+"""Most bytes of a piece."""
 FREE_BYTES = 1 << 30
-"""Decompressed bytes that no ratio limits."""
+"""Decompressed bytes up to which any ratio is accepted."""
 MAX_EXPANSION = 250
-"""Decompressed bytes per byte of the file above `FREE_BYTES`. Captures of one packet that repeats
-reach 100; DEFLATE can reach 1032, Zstandard millions."""
+"""Most decompressed bytes per byte of the file, above `FREE_BYTES`. Captures of one packet that
+repeats reach 100; DEFLATE can reach 1032, Zstandard millions."""
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 GZIP_WINDOW = 16 + zlib.MAX_WBITS
@@ -45,7 +45,7 @@ class Stream:
         return self._read_bytes
 
     def peek(self, length: int) -> bytes:
-        """The next bytes, which stay; fewer at the end."""
+        """The next bytes, which are not consumed; fewer at the end."""
         while len(self._held) < length:
             piece = next(self._pieces, b"")
             if not piece:
@@ -54,7 +54,7 @@ class Stream:
         return self._held[:length]
 
     def __iter__(self) -> Iterator[bytes]:
-        """Raises `Damaged`."""
+        """The rest of the file in pieces. Raises `Damaged`."""
         if self._held:
             held, self._held = self._held, b""
             yield held
@@ -149,7 +149,7 @@ class PieceReader:
         return found
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Marks the file as closed, for Arrow; there is nothing to release."""
         self.closed = True
 
 
