@@ -24,7 +24,7 @@ Hosts = str | Iterable[str]
 class Agent:
     """A connection to the `ebb-agent run` of this host, or to the one at `socket`.
 
-    Methods may be called from several threads. Closing it cancels what is under way.
+    Methods may be called from several threads. Closing it cancels its transfers.
     """
 
     def __init__(self, socket: str | Path | None = None, timeout: float = GREETING_SECONDS) -> None:
@@ -44,7 +44,7 @@ class Agent:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection; transfers under way are given up."""
+        """Ends the connection; its transfers are cancelled."""
         self._connection.close()
 
     def send(
@@ -92,7 +92,8 @@ class Agent:
         start_at_ns: int | None = None,
         progress: bool = False,
     ) -> Transfer:
-        """As `send`, but returns when it has begun. `start_at_ns` is CLOCK_MONOTONIC."""
+        """As `send`, but returns when the daemon has accepted it. `start_at_ns` is a time of
+        CLOCK_MONOTONIC; none: now."""
         fields: dict[str, Any] = {
             "scheme": scheme,
             "to": as_list(to),
@@ -159,7 +160,7 @@ class Agent:
         answer_timeout: float | None = None,
         progress: bool = False,
     ) -> Transfer:
-        """As `fetch`, but returns when the requests are under way. `into` is the descriptor of a
+        """As `fetch`, but returns when the daemon has accepted it. `into` is the descriptor of a
         file, pipe, socket or directory; `answer_timeout` is for the first byte (default 60 s)."""
         fields: dict[str, Any] = {
             "scheme": scheme,
@@ -236,7 +237,7 @@ class Agent:
         """Ends a listener: the daemon refuses what arrives at its port."""
         with self._lock:
             self._listeners.pop(listener.number, None)
-        # If it has ended, nobody listens either.
+        # A daemon that has ended does not listen any more.
         with contextlib.suppress(AgentGoneError):
             self.call("unlisten", {"listener": listener.number})
 
@@ -256,7 +257,7 @@ class Agent:
         return transfer
 
     def _cancel(self, number: int) -> None:
-        # It may have ended meanwhile.
+        # The transfer may have ended meanwhile.
         with contextlib.suppress(AgentError):
             self.call("cancel", {"transfer": number})
 
@@ -276,7 +277,7 @@ class Agent:
                 known = self._transfers.pop(number, None)
             else:
                 known = self._transfers.get(number)
-        # One that failed before it was announced, or that serves others, has no object here.
+        # A transfer that failed before it was announced, or serves others, has no `Transfer` here.
         if known is not None:
             known.handle(event)
 

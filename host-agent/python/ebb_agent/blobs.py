@@ -13,11 +13,11 @@ from typing import Any
 from ebb_agent.errors import AgentError
 
 LAST_LINES = 20
-"""Lines of what the command says when it fails."""
+"""Last lines of the errors of a command that fails, which are shown."""
 
 
 class BlobError(AgentError):
-    """A blob is not stored or not read; `status` says how: failed, conflict, unknown, missing."""
+    """A blob was not stored or not read. `status`: failed, conflict, unknown or missing."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -60,7 +60,7 @@ class Blobs:
         return _blob(line, "stored")
 
     def get(self, name: str, into: str | Path | None = None) -> bytes:
-        """Reads a blob: its bytes, or none of them if it goes into a file.
+        """Reads a blob: its bytes, or no bytes if it goes into a file.
 
         Raises `BlobError`, with the status `missing` if there is none of that name.
         """
@@ -84,6 +84,7 @@ class Blobs:
 
 
 def _blob(line: dict[str, Any], expected: str | None) -> Blob:
+    """The blob that a line is about. Raises `BlobError` if its status is not the expected one."""
     status = line.get("status")
     if status != expected:
         reason = line.get("reason", f"{line['name']}: {status}")

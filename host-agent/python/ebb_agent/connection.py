@@ -38,6 +38,8 @@ class Connection:
         self._waiting: dict[
             int, tuple[queue.SimpleQueue[Message | None], Callable[[Message], None] | None]
         ] = {}
+        """By id of a request without an answer: the queue for the answer, in which None stands for
+        the end of the connection, and `on_answer` of `call`."""
         self._gone = False
         address = ABSTRACT_NAME if path is None else str(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -65,8 +67,8 @@ class Connection:
         timeout: float | None = None,
         on_answer: Callable[[Message], None] | None = None,
     ) -> Message:
-        """Sends a request and waits for the answer. `on_answer` is called before any event that
-        came after it."""
+        """Sends a request and waits for the answer. `on_answer` is called, by the reading thread,
+        before any event that came after the answer."""
         answer: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         with self._lock:
             if self._gone:
@@ -96,10 +98,10 @@ class Connection:
         return dict(found["ok"])
 
     def close(self) -> None:
-        """Ends the connection, and with it what the daemon does for it."""
+        """Ends the connection, and with it its transfers, listeners and offers."""
         with self._lock:
             self._gone = True
-        # The daemon may have been faster.
+        # The daemon may have closed it before.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._reader:
@@ -107,9 +109,9 @@ class Connection:
         self._socket.close()
 
     def _read(self) -> None:
-        # Whatever ends this, nobody waits for it any more.
+        # In any case, waiting requests end with the connection.
         try:
-            # As if the daemon had closed the connection: what it says cannot be understood.
+            # A message that cannot be understood counts as the end of the connection.
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
                 while text := self._socket.recv(MAX_MESSAGE_BYTES):
                     self._take(json.loads(text))
@@ -123,14 +125,14 @@ class Connection:
             self._on_gone()
 
     def _take(self, message: Message) -> None:
-        """Hands a message out."""
+        """Gives an answer to its request, and an event to the handler."""
         if "event" in message:
             self._on_event(message)
             return
         with self._lock:
             number = message["id"]
             if number == UNREADABLE:
-                # Requests are answered in their order, as far as they are answered at once.
+                # It belongs to the oldest request: such answers come in the order of requests.
                 number = min(self._waiting, default=number)
             answer, on_answer = self._waiting.pop(number, (None, None))
         if on_answer is not None and "ok" in message:
@@ -144,7 +146,7 @@ def _encoded(request: Message) -> bytes:
     for key, value in request.items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and not _is_unicode(text):
-                # `os.listdir` and the like give such texts for names of other bytes.
+                # `os.listdir` returns surrogates for bytes of names that are no UTF-8.
                 raise RequestError(
                     "bad-request",
                     f"{key} {text!a} is no Unicode text, as names of objects are",

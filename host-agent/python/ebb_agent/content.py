@@ -1,4 +1,4 @@
-"""Where content comes from and goes to, as descriptors."""
+"""Sources and destinations of content, as descriptors."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ def name_of(source: Source, name: str | None) -> str:
 
 
 class Target:
-    """Takes the content of one object. It is there when `keep` was called, or not at all."""
+    """Destination of one object. A file appears, complete, when `keep` is called, or not at all."""
 
     def __init__(self, into: Destination | None) -> None:
         self._temporary: tuple[Path, Path] | None = None
+        """A file that is not kept yet, and the name that it will have."""
         self._owned = True
+        """Whether the descriptor is closed with this."""
         self._is_memory = into is None
         if into is None:
             self.descriptor = os.memfd_create("ebb-object")
@@ -65,8 +67,8 @@ class Target:
             self.descriptor, self._owned = into.fileno(), False
 
     def keep(self) -> bytes | None:
-        """Called when all has arrived and is right. Returns the content, if it has no other
-        place."""
+        """Called when the whole object has arrived and is correct. Returns the content if the
+        target is memory, else None."""
         if self._temporary is not None:
             temporary, path = self._temporary
             temporary.replace(path)
@@ -85,7 +87,7 @@ class Target:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Removes what was not kept."""
+        """Closes the descriptor, and removes a file that was not kept."""
         if self._owned:
             os.close(self.descriptor)
             self._owned = False

@@ -30,7 +30,7 @@ class Daemon(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IncomingObject:
-    """An object that has been announced. It waits, 30 s at most, for one of the methods."""
+    """An object that has been announced: one of the methods has to be called within 30 s."""
 
     name: str
     object_bytes: int
@@ -148,7 +148,7 @@ class Listener:
         except queue.Empty:
             raise TimedOutError(f"nothing has come to {self.local} in {timeout} s") from None
         if found is None:
-            # For the next call.
+            # The next call fails, too.
             self._objects.put(None)
             raise AgentGoneError("the daemon has ended, or the listener was closed")
         return found
@@ -167,5 +167,5 @@ class Listener:
         self.close()
 
     def put(self, found: IncomingObject | None) -> None:
-        """Called by the reading thread with an object; none: there will be no more."""
+        """Called by the reading thread with an object; none: there will be no other."""
         self._objects.put(found)
