@@ -44,9 +44,9 @@ from finsy.proto import U128, p4r, p4r_grpc, rpc_status
 DEVICE_ID = 0
 """Device id of a switch that was not given one."""
 ELECTION_ID = 1
-"""Any but 0: there is no other controller."""
+"""Any number but 0, since there is no other controller."""
 CALL_SECONDS = 10.0
-"""How long the switch may take to answer."""
+"""Timeout of a call to the switch."""
 PORTS_WITH_QUEUES = 16
 """Ports whose queues the ghost thread of Tofino 2 knows."""
 UNLIMITED_BPS = 100_000_000_000
@@ -107,7 +107,7 @@ class ControlPlane:
         return True
 
     def close(self) -> None:
-        """Gives the switch up."""
+        """Ends the stream and the connection."""
         self._requests.put(None)
         if self._stream is not None:
             self._stream.cancel()
@@ -138,7 +138,7 @@ class ControlPlane:
         raise ControlPlaneError(f"counter {counter.name}[{index}]: the switch returned nothing")
 
     def full_name(self, register: Register) -> str:
-        """The name of a register with those of its controls in front."""
+        """The qualified name of a register, with the names of its controls."""
         return str(self._schema.registers[register.name].name)
 
     def register(self, register: Register, index: int) -> tuple[int, ...]:
@@ -155,7 +155,8 @@ class ControlPlane:
     def wait_for_count(
         self, counter: Counter, index: int, packets: int, seconds: float = 5.0
     ) -> Count:
-        """Reads a counter until it says `packets`, or the time is over."""
+        """Reads a counter until it has counted `packets` or the time is over; returns the last
+        value."""
         deadline = time.monotonic() + seconds
         while True:
             count = self.counter(counter, index)
@@ -227,7 +228,7 @@ class TnaControlPlane(ControlPlane):
         super().modify(entry)
 
     def _add(self, entry: Entity) -> None:
-        """Adds entries that one of a test needs besides, as `ebb_controller.tna.added`."""
+        """Adds the entries that an entry of a test needs on TNA, as `ebb_controller.tna.added`."""
         if not isinstance(entry, P4TableEntry) or not isinstance(entry.action, P4TableAction):
             return
         table, args = entry.table_id, entry.action.args

@@ -36,15 +36,15 @@ TESTS = "ptf/tests/unary"
 COMMON = "ptf/tests/common"
 PROFILES = {"fabric": [], "fabric-upf": ["-DWITH_UPF"], "fabric-int": ["-DWITH_INT"],
             "fabric-upf-int": ["-DWITH_UPF", "-DWITH_INT"]}  # fmt: skip
-"""Options of the preprocessor of each profile that the tests can be chosen for."""
+"""Options of the preprocessor, by profile with tests."""
 GROUPS = {"fabric": "all ^upf ^int ^bng ^dth ^xconnect ^p4rt ^int-dod",
           "fabric-upf": "all ^int ^bng ^dth ^p4rt ^int-dod",
           "fabric-int": "all ^upf ^bng ^dth ^p4rt ^int-dod",
           "fabric-upf-int": "all ^bng ^dth ^p4rt ^int-dod"}  # fmt: skip
-"""Tests of each profile, as its makefile names them."""
+"""Groups of tests by profile, in PTF's syntax, as in its makefile."""
 PORTS = range(1, 5)
 CPU_PORT = 320
-"""Port of the controller: of the chip, as numbers of ports are not translated."""
+"""Port of the controller: a number of the chip, since ports are not translated."""
 QUEUES = 8
 """Queues of a port."""
 ADDRESS = "127.0.0.1:50052"
@@ -82,7 +82,7 @@ class Outcome:
     failures: dict[str, str]
     """Reason by test that failed."""
     skipped: int
-    """Tests that the tests themselves skip."""
+    """Tests that skip themselves."""
 
     @property
     def passed(self) -> int:
@@ -172,9 +172,9 @@ def outcome(profile: str, text: str) -> Outcome:
 
 
 def _reason(part: str) -> str:
-    """The last line of a traceback, or what the switch answered."""
-    if told := re.search(r'details = "([^"]*)', part):
-        return told[1][:160]
+    """The error of the switch, or else the last exception of a traceback."""
+    if details := re.search(r'details = "([^"]*)', part):
+        return details[1][:160]
     lines = [line for line in part.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return (lines or ["no reason"])[-1][:160]
 

@@ -2,9 +2,9 @@
 """Sets NDP's program for TNA up by the client of P4 Studio, for a switch of one pipe.
 
 Tables, meters and sessions get the values that the program's own control program writes for such a
-configuration. That goes by Thrift to the traffic manager, the ports, the mirror sessions and the
-multicast groups of the chip; here the last two are tables of BF Runtime, and the first two the
-configuration of the lab.
+configuration. That uses Thrift for the traffic manager, the ports, the mirror sessions and the
+multicast groups of the chip; here the first two are in the configuration of the lab, the last two
+in tables of BF Runtime.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from types import ModuleType
 from typing import Any
 
 RECIRCULATION_PORT = 68
-"""Where refused packets are deflected to, and what leaves there enters again."""
+"""Port to which refused packets are deflected; packets that leave by it enter ingress again."""
 CPU_PORT = 192
 GROUP = 0x1000
 """Multicast group of the notifications."""
 SESSION_PACKET_BYTES = 67
-"""The most bytes of a copy: 64, and the three of the header in front of it, as the program's
-control program has it. They are cut with the header that the program puts in front."""
+"""Length to which mirrored packets are cut, bytes: 64 of the packet, and 3 of the header that the
+program puts in front, as in the program's control program."""
 QUEUE_DATA, QUEUE_PRIORITY, QUEUE_OTHERS = range(3)
 ADJUST_BYTES = 1 + 12 + 8 + 4
 """Bytes that meters add to the length of a packet."""
 AGAIN_FLAGS = 1 << 4 | 1 << 7
 """Flags of a packet that was deflected."""
 ALL_PIPES = 4
-"""The lowest bits of numbers of members and next hops that are of no pipe in particular."""
+"""Lowest three bits of the numbers of members and next hops: all pipes have them."""
 _Data = dict[str, object] | list[Any]
-"""Fields by name, or as the client makes them."""
+"""Fields: values by name, or data tuples of the client."""
 COUNTERS = {
     "SwitchIngress": ("per_port_counter", "meter_chop", "return_chop", "nr_arm", "nr_opti",
                       "nr_pesi", "nr_half"),
@@ -66,7 +66,7 @@ class Program:
         self._interface.tear_down_stream()
 
     def set_up(self, ports: list[Port], *, allow_pessimism: bool = True) -> None:
-        """Writes everything for these ports."""
+        """Writes all tables, meters and sessions for these ports."""
         self._look_up_flows()
         self._default("SwitchIngress.configure_ndp", "SwitchIngress.set_config",
                       p_allow_pessimism=int(allow_pessimism), always_truncate=0,
@@ -78,7 +78,7 @@ class Program:
         self._notify()
 
     def counts(self, port: int) -> dict[str, int]:
-        """Packets that each counter of the program has for a port."""
+        """Packets of a port, by counter of the program."""
         return {
             name: self._packets(f"{control}.{name}", port)
             for control, names in COUNTERS.items()
@@ -137,6 +137,8 @@ class Program:
                      {"dst_addr": self._client.mac_to_bytes(port.host_mac)})  # fmt: skip
 
     def _trim(self, port: Port) -> None:
+        """Mirror sessions of the trimmed packets of a port: from ingress into its priority queue,
+        from egress to the recirculation port."""
         session = 2 * port.number + 1
         self._mirror(session, "INGRESS", port.number, QUEUE_PRIORITY)
         self._insert("SwitchIngress.truncate",
@@ -148,7 +150,7 @@ class Program:
                      {"session_id": 2 * RECIRCULATION_PORT + 2})  # fmt: skip
 
     def _notify(self) -> None:
-        """How a deflected packet comes back, and tells ingress."""
+        """Recirculation of deflected packets, and their notifications to ingress."""
         self._mirror(2 * RECIRCULATION_PORT + 2, "EGRESS", RECIRCULATION_PORT, 0)
         self._insert("SwitchEgress.act_on_egress",
                      [self._key("eg_intr_md.egress_port", RECIRCULATION_PORT)],

@@ -2,10 +2,10 @@
 """A worker of SwitchML's allreduce over UDP: packets, slots, timers; no socket and no clock.
 
 The protocol is that of SwitchML's client (DPDK backend). A worker cuts its numbers into packets
-and has a window of them on their way, each in a slot of the switch. The switch adds up what all
-workers send to a slot and sends each of them the sum, which lets the worker send the packet that is
-a window further on, to the other of the two versions of that slot. So a version is written anew
-only when all workers have the sum that it had: a packet that is sent again because the sum is lost
+and has a window of them in flight, each in a slot of the switch. The switch adds up the packets of
+all workers for a slot and sends each worker the sum, upon which the worker sends the packet that is
+a window further on, to the other of the two versions of that slot. So a version is overwritten only
+when all workers have its sum: until then a packet that is sent again, because the sum was lost,
 gets it from there.
 """
 
@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int32]
 
 SIZES = {64: 1, 256: 3}
-"""Number of the size in the header, by the numbers of a packet; the program has no others."""
+"""Code of the size in the header, by count of numbers in a packet; the program has no others."""
 BASE_PORT = 0xBEE0
 """The first UDP port of the switch for these packets; there are 16."""
 SECOND_VERSION = 0x8000
 """Bit of the slot that names its second version."""
 PLACES_OF_SLOT = 13
-"""Bits of the number of a slot: the registers have 16,384 cells, two versions of 8,192 slots."""
+"""Bits of a slot number: the registers have 16,384 cells, two versions of 8,192 slots."""
 MSG_TYPE = 1
+"""Type of these packets in the header."""
 
 ETHERNET = struct.Struct("!6s6sH")
 IPV4 = struct.Struct("!BBHHHBBH4s4s")
@@ -35,13 +36,13 @@ UDP = struct.Struct("!HHHH")
 # Size, job, packet (which only the worker reads, in its own order of bytes), slot, two exponents.
 HEADER = struct.Struct("!BB4sHbb")
 PAYLOAD = ETHERNET.size + IPV4.size + UDP.size + HEADER.size
-"""Where the numbers of a frame begin."""
+"""Offset of the numbers in a frame."""
 NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where packets come from or go to."""
+    """An end of a connection."""
 
     mac: bytes
     ip: bytes
@@ -53,15 +54,15 @@ class Settings:
     """Properties of an allreduce, the same for all workers."""
 
     numbers: int = 64
-    """Numbers of a packet: 64 or 256."""
+    """Numbers in a packet: 64 or 256."""
     window: int = 64
-    """Packets that a worker has on their way, which is the number of slots."""
+    """Packets of a worker in flight, which is the number of slots."""
     timeout_ns: int = 200_000
     """A packet without an answer is sent again after this time, and again."""
     first_slot: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses what the program cannot do."""
+        """Raises `ValueError` for settings that the program does not support."""
         if self.numbers not in SIZES:
             raise ValueError(f"{self.numbers} numbers in a packet; allowed: 64 and 256")
         if self.window < 1 or self.first_slot + self.window > 1 << PLACES_OF_SLOT:
@@ -74,13 +75,13 @@ class Counts:
     """Packets of a worker."""
 
     sent: int = 0
-    """All that it has sent."""
+    """Packets sent, retransmissions included."""
     again: int = 0
-    """Those among them that a timer has sent again."""
+    """Retransmissions after a timeout."""
     sums: int = 0
-    """Sums that it has taken."""
+    """Sums received, each once."""
     others: int = 0
-    """Packets that it has not taken: sums that it has already, or of another job."""
+    """Packets ignored: duplicate sums, and those of another job."""
 
 
 @dataclass(slots=True)
@@ -93,14 +94,15 @@ class Worker:
     job: int = 0
     settings: Settings = field(default_factory=Settings)
     shift: int = 0
-    """Where the last job ended, in the order in which versions are used: `next_shift` of it."""
+    """Place of packet 0 in the cycle of slots and versions: `next_shift` of the job before."""
     counts: Counts = field(default_factory=Counts)
     result: Numbers = field(init=False)
     packets: int = field(init=False)
     """Packets that its numbers fill."""
     _has: list[bool] = field(init=False)
+    """Whether the sum of each packet is there."""
     _due_ns: dict[int, int] = field(init=False, default_factory=dict)
-    """When a packet is sent again; those on their way, the one that is due first in front."""
+    """Times of retransmission of the packets in flight, the earliest first."""
 
     def __post_init__(self) -> None:
         """Makes room for the sums."""
@@ -124,7 +126,7 @@ class Worker:
 
     @property
     def due_ns(self) -> int | None:
-        """When `tick` is to be called; `None`: nothing is on its way."""
+        """Time at which to call `tick`; none: no packet is in flight."""
         return next(iter(self._due_ns.values()), None)
 
     def start(self, now_ns: int) -> list[bytes]:
@@ -132,7 +134,7 @@ class Worker:
         return [self._send(now_ns, n) for n in range(min(self.settings.window, self.packets))]
 
     def receive(self, now_ns: int, frame: bytes) -> list[bytes]:
-        """Takes a sum out of a frame; the packet that may follow it."""
+        """Takes the sum of a frame; returns the packet that may be sent for it, if any."""
         if len(frame) < PAYLOAD + self.settings.numbers * NUMBER_BYTES:
             return []
         at = PAYLOAD - HEADER.size
@@ -151,7 +153,7 @@ class Worker:
         return [self._send(now_ns, following)] if following < self.packets else []
 
     def tick(self, now_ns: int) -> list[bytes]:
-        """The packets whose time is over, once more."""
+        """Retransmissions of the packets whose timeout is over."""
         late = [packet for packet, due in self._due_ns.items() if due <= now_ns]
         self.counts.again += len(late)
         return [self._send(now_ns, packet) for packet in late]

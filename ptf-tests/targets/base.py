@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 STOP_SECONDS = 5.0
-"""How long a switch may take to end after SIGTERM before it gets SIGKILL."""
+"""Time from SIGTERM to SIGKILL for a switch that does not end."""
 
 
 class TargetError(Exception):
@@ -52,9 +52,10 @@ class Queue:
     pool: bool = False
     """Whether it counts against the pool of the port."""
     pool_exempt: bool = False
-    """Whether the pool's limit bounds only what gives way to it."""
+    """Whether it may exceed the pool's limit, up to its own capacity, once all that gives way to it
+    is pushed out (pool_exempt in docs/traffic-manager.md)."""
     rank: bool = False
-    """Whether it serves by rank (RANKS)."""
+    """Whether it is served by rank (RANKS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,14 @@ class TrafficManager:
     rate_bps: int = 0
     """Rate of the slow ports in bit/s; 0: no limit."""
     slow_ports: tuple[int, ...] = field(default=())
-    """Ports that have the rate."""
+    """Ports with `rate_bps`."""
     other_bps: int = 0
     """Rate of the other ports in bit/s; 0: no limit."""
     pool_packets: int | None = None
-    """Packets that the queues with `pool` hold together; none: there are none."""
+    """Packets that the queues with `pool` hold together; none: there is no pool."""
     shares: tuple[tuple[tuple[int, ...], float, int], ...] = ()
-    """Groups that go first up to a share, as (queue ids, share, bytes at once) (SHARES)."""
+    """Groups that go first up to a share, as (queue ids, share of the link, burst in bytes)
+    (SHARES)."""
     rank: tuple[str, str] | None = None
     """Fields that queues with ranks go by: rank and flow (RANKS); none: no queue has ranks."""
     pfc: Mapping[str, int | str] = field(default_factory=dict)
@@ -105,18 +107,18 @@ class Target(ABC):
         """The command line that starts the switch without a program."""
 
     def configure(self, manager: TrafficManager) -> None:  # noqa: B027 - nothing by default
-        """Sets what can only be set once the program is installed."""
+        """Applies settings that need an installed program."""
 
     def dropped(self, port: int, reason: str) -> int:
         """Packets that the queues of a port dropped for this reason (QUEUE_STATISTICS)."""
         raise NotImplementedError
 
     def refused(self, port: int, reason: str) -> int:
-        """Frames that came in at a port and went to no queue for this reason (PFC)."""
+        """Frames that arrived at a port and were not enqueued for this reason (PFC)."""
         raise NotImplementedError
 
     def pauses(self, port: int, queue: int) -> int:
-        """How often the neighbour at a port has paused a queue until now (PFC)."""
+        """Number of pauses of a queue by the neighbour at a port (PFC)."""
         raise NotImplementedError
 
     def register(self, name: str, index: int) -> int | None:
@@ -146,7 +148,7 @@ class Target(ABC):
             raise TargetError(f"{self.name} ended with {self._process.returncode}:\n{tail}")
 
     def stop(self) -> None:
-        """Ends the process: SIGTERM first, SIGKILL if it does not go."""
+        """Ends the process: SIGTERM first, SIGKILL if it does not end."""
         if self._process is None:
             return
         self._process.terminate()
