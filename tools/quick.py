@@ -25,8 +25,8 @@ PYTHON = sys.executable
 RUST_SUFFIXES = (".rs", ".toml", ".p4", ".txt", ".json", ".stf")
 """Suffixes of files in a crate that its tests may read."""
 MOST_TESTS = 8
-"""A module that more files of tests import is one that nearly everything uses: of these only those
-that have its name are run, or it would not be quick."""
+"""Most test files that are run because they import a changed module; where more do, only the one
+with the name of the module is run."""
 NOT_RUN = "not run: other crates, golden data, whole fabrics; `make test` runs everything"
 
 
@@ -41,9 +41,9 @@ class Parts:
     tests: set[str] = field(default_factory=set)
     """Files of tests in Python."""
     left_out: set[str] = field(default_factory=set)
-    """Files of tests in Python that import a module which too many import."""
+    """Files of tests in Python that are left out by `MOST_TESTS`."""
     folders: dict[str, Path] = field(default_factory=dict)
-    """Where the crates are."""
+    """Folders of the crates, by name."""
     mechanisms: set[str] = field(default_factory=set)
     """Packet tests, by the names of their files."""
 
@@ -56,8 +56,7 @@ def git(*arguments: str) -> list[str]:
 
 
 def changed(base: str | None) -> list[str]:
-    """Files that differ from a commit, those that git does not know yet too, but not those that
-    have gone."""
+    """Files that differ from a commit, untracked ones included, deleted ones not."""
     since = base or git("merge-base", "HEAD", "main")[0]
     found = git("diff", "--name-only", "--diff-filter=d", since)
     return sorted({*found, *git("ls-files", "--others", "--exclude-standard")})
@@ -105,7 +104,7 @@ def _crate(path: Path, root: Path) -> tuple[str, Path] | None:
 
 
 def _module(path: Path) -> str:
-    """As tests import it: `ebb_controller.plan` of a package, `widths` of the folder tools."""
+    """Name by which tests import a file: `ebb_controller.plan` of a package, `widths` of tools."""
     parts = path.with_suffix("").parts
     start = next((number for number, part in enumerate(parts) if part.startswith("ebb_")), -1)
     if start < 0 and parts[0] == "tools" and "tests" not in parts:
@@ -114,7 +113,7 @@ def _module(path: Path) -> str:
 
 
 def _importing(modules: set[str], root: Path) -> dict[str, set[str]]:
-    """Tests that import a module themselves, by its name."""
+    """Tests that import a module directly, by its name."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     found: dict[str, set[str]] = {module: set() for module in modules}
     if not modules:
@@ -132,7 +131,8 @@ def _imported_by(path: Path) -> set[str]:
 
 
 def imported(source: str) -> set[str]:
-    """Names of modules that a source imports, and what it may import from them."""
+    """Names of modules that a source imports; a name imported from a module may be a submodule, so
+    both are there."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

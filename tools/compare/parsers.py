@@ -1,10 +1,10 @@
 """Comparison of parsers: both run side by side, from state to state.
 
-States that go on without a choice, or to one state whatever they choose, are one with their
-successor, so splitting and merging them does not count, and neither do names. What was extracted
-and what variables hold is compared where both parsers end. A pair of states is compared again while
-what leads into it differs in more than which bits of the packet values are; after `VISITS` times
-the comparison gives up, and says so.
+States with one possible successor are merged with it, so that splitting and merging of states does
+not count, and neither do names. Extracted headers and variables are compared where both parsers
+end. A pair of states that is reached again is compared again if the values of variables differ
+there in more than the bits of the packet that they are; after `VISITS` times the comparison gives
+up, and says so.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from .program import Json, Program, Unusable
 from .witness import Way
 
 VISITS = 1000
+"""Most environments in which a pair of states is compared."""
 NO_MATCH = "(error)"
 """State that follows a choice which no transition matches, or a check that fails."""
 ENDS = (None, NO_MATCH)
 ONE_WAY = "no match where all cases of a `select` lead to one state: p4c goes there without asking"
 
 Snapshot = tuple[dict[str, Node], tuple[int, int], dict[str, int]]
+"""`state`, `place` and `used` of a machine."""
 
 
 class ParserMachine(Machine):
+    """Runs a parser on symbols."""
+
     def __init__(self, program: Program, parser: Json, diagrams: Diagrams) -> None:
         super().__init__(program, diagrams)
         self.states: Json = {s["name"]: s for s in parser["parse_states"]}
@@ -37,9 +41,9 @@ class ParserMachine(Machine):
         self.place = (0, 0)
         """Place in the packet: bits after a number of pieces whose length is not constant."""
         self.used: dict[str, int] = {}
-        """How many elements of each stack were extracted."""
+        """Number of extracted elements, by stack."""
         self.rejected = False
-        """Whether a check failed in any case: the parser stops."""
+        """Whether a check fails on every packet: the parser stops."""
         self.no_way = False
         """Whether it stopped without a match where all cases lead to one state."""
 
@@ -89,7 +93,8 @@ class ParserMachine(Machine):
         return tuple(sorted(local, key=lambda item: item[0]))
 
     def block(self, name: str | None) -> str | None:
-        """Runs states from `name` to one that chooses, or to the end; returns where it stopped."""
+        """Runs states from `name` to one with several possible successors, or to the end; returns
+        its name, or one of `ENDS`."""
         if name == NO_MATCH:
             return name
         passed = 0
@@ -161,14 +166,14 @@ class ParserMachine(Machine):
         self.make_valid(name, self.d.true, self.d.true)
 
     def take(self, bits: Node) -> None:
-        """Moves on by some bits of the packet."""
+        """Advances in the packet."""
         self.note("packet", "take", bits)
         pieces, before = self.place
         number = number_of(bits.term) if bits.term else None
         self.place = (pieces + 1, 0) if number is None else (pieces, before + number)
 
     def overflow(self) -> None:
-        """Effect of a full stack: the same as `verify(false, error.StackOutOfBounds)`."""
+        """Effect of extraction to a full stack: that of `verify(false, error.StackOutOfBounds)`."""
         errors = {n: i for n, i, *_ in self.program.json.get("errors", [])}
         number = self.d.number(errors.get("StackOutOfBounds", 3))
         self.note("packet", "verify", self.d.false, number)
@@ -205,7 +210,7 @@ class ParserMachine(Machine):
         return result, [*followers, NO_MATCH]
 
     def is_one_way(self, name: str | None) -> bool:
-        """Whether all cases of a state that are not said twice lead to one state."""
+        """Whether all cases of a state lead to one state; cases after an equal one do not count."""
         if name in ENDS:
             return False
         assert name is not None
@@ -281,7 +286,7 @@ class Difference:
     left: str
     right: str
     reason: str = ""
-    """Why it need not be a difference, as in `pipelines.Found`; empty if it is shown."""
+    """Why it may not be one, as in `pipelines.Found`; empty if a packet is known to show it."""
 
 
 def show_way(way: Way) -> str:
@@ -290,13 +295,14 @@ def show_way(way: Way) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A pair of states to compare: their names, what was before them, and how they are reached."""
+    """A pair of states to compare: their names, the snapshots before them, and the way there."""
 
     left: str | None
     right: str | None
     before_left: Snapshot
     before_right: Snapshot
     how: str
+    """Description of the last step on the way."""
     way: Way
     """All conditions on the way from the start to this pair."""
     reason: str = ""
@@ -304,7 +310,7 @@ class Step:
 
 
 class Comparison:
-    """Both parsers; `differences` is what was found."""
+    """Compares two parsers, and collects `differences`."""
 
     def __init__(
         self, left: Program, right: Program, parsers: tuple[Json, Json], diagrams: Diagrams
@@ -320,7 +326,7 @@ class Comparison:
         starts = parsers[0]["init_state"], parsers[1]["init_state"]
         self.work: list[Step] = [Step(*starts, *self.saved(), "start", [])]
         self.given_up = ""
-        """Which pair of states was met too often; empty if none was."""
+        """Message about a pair of states that was compared too often; empty if none was."""
         while self.work and len(self.differences) < 20:
             self.step(self.work.pop())
 
@@ -372,18 +378,18 @@ class Comparison:
             )
             whole = [*step.way, *way]
             if not witness.contradictory(whole):
-                told = f"{a}: {show_way(way)}"
+                description = f"{a}: {show_way(way)}"
                 one_way = next_a == NO_MATCH and self.left.is_one_way(a)
                 one_way |= next_b == NO_MATCH and self.right.is_one_way(b)
                 reason = step.reason or (ONE_WAY if one_way else "")
-                self.work.append(Step(next_a, next_b, *after, told, whole, reason))
+                self.work.append(Step(next_a, next_b, *after, description, whole, reason))
 
     def variables(self) -> list[str]:
         names = self.left.state | self.right.state
         return [n for n in names if not n.startswith("local.") and "._padding" not in n]
 
     def unequal(self) -> list[tuple[str, Node, Node]]:
-        """Values of variables that will be compared at the end."""
+        """Names and both values of the variables that differ now."""
         found = [(n, self.left.history(n), self.right.history(n)) for n in self.variables()]
         return [(n, a, b) for n, a, b in found if a is not b]
 

@@ -138,7 +138,7 @@ class Execution:
         self.go(table["next_tables"].get(action["name"], missed(table)), way)
 
     def choice(self, table: Json, way: Node) -> None:
-        """A `switch`: the first entry that matches says where it goes on."""
+        """A `switch`: the first entry that matches names the next node."""
         keys = [self.machine.get(*k["target"]) for k in table["key"]]
         default = table["default_entry"]
         entries = sorted(table["entries"], key=lambda e: e.get("priority") or 0)
@@ -236,7 +236,7 @@ class Execution:
 
 
 def missed(table: Json) -> str | None:
-    """Where a table without a default entry goes on after a miss, on which it runs no action."""
+    """Next node of a table without a default entry after a miss, on which it runs no action."""
     follower: str | None = table["next_tables"].get("__MISS__", table.get("base_default_next"))
     return follower
 

@@ -1,4 +1,4 @@
-"""Differences for which neither compiler is wrong. Each is told, with its reason."""
+"""Differences for which neither compiler is wrong. Each is printed, with its reason."""
 
 from __future__ import annotations
 

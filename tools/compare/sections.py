@@ -3,7 +3,7 @@
 What is declared (header layouts, tables, arrays, ..) is compared by name; what runs (parser,
 pipelines, deparser, checksums) on symbols, see `machine`. Not compared: source positions, numeric
 ids and order of declarations, names of generated actions, tables, conditions, calculations and
-locals, `force_arith`, padding. Field lists and calculations are part of what uses them.
+locals, `force_arith`, padding. Field lists and calculations are compared where they are used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Difference:
     left: str
     right: str
     reason: str = ""
-    """Why neither program is wrong; empty if there is no reason."""
+    """Why neither program is wrong; empty: no such reason is known."""
 
 
 @dataclass
@@ -143,7 +143,7 @@ def reference(p: Program, json: Any) -> str:
 
 
 def learn_lists(p: Program) -> Fields:
-    """Learn lists with the widths of their fields; what these hold is part of the pipeline that
+    """Learn lists with the widths of their fields; the values are compared in the pipeline that
     sends them."""
     return {
         learned["name"]: (learned["id"], [_width(p, e) for e in learned["elements"]])
@@ -161,8 +161,8 @@ def deparsers(p: Program) -> Fields:
     return {d["name"]: [p.header(name) for name in d["order"]] for d in p.json["deparsers"]}
 
 
-def visible_tables(p: Program, pipeline: str) -> dict[str, Json]:
-    """The tables of a pipeline that are not code only."""
+def tables_of(p: Program, pipeline: str) -> dict[str, Json]:
+    """The tables of a pipeline, by name."""
     (found,) = (x for x in p.json["pipelines"] if x["name"] == pipeline)
     return {t["name"]: t for t in found["tables"]}
 
@@ -265,7 +265,7 @@ def compare_fields(
 
 
 MISSING = "missing"
-"""The value of what a program does not have."""
+"""Value of a declaration that a program does not have."""
 
 
 class Comparison:
@@ -309,7 +309,7 @@ class Comparison:
 
     def tables(self, pipeline: str) -> set[str]:
         """Compares tables; returns the names of those that are more than code."""
-        tables = [visible_tables(p, pipeline) for p in (self.left, self.right)]
+        tables = [tables_of(p, pipeline) for p in (self.left, self.right)]
         common = tables[0].keys() & tables[1].keys()
         shown = {n for n in common if not all(is_code(t[n]) or is_choice(t[n]) for t in tables)}
         for side in (0, 1):
@@ -335,7 +335,7 @@ class Comparison:
     def machines(
         self, d: Diagrams, section: str, left: Machine, right: Machine
     ) -> Iterable[Difference]:
-        """Values of two machines in variables that outlive them."""
+        """Differences between the values of two machines in variables that outlive them."""
         for variable in left.state | right.state:
             if variable.startswith("local.") or "._padding" in variable:
                 continue
@@ -361,7 +361,7 @@ class Comparison:
         return compare_fields("checksums", left, right)
 
     def computed(self, machine: Machine) -> Fields:
-        """Checksums in order: what is computed of what, for which field and when."""
+        """Checksums in order: algorithm, inputs, target field and condition of each."""
         result: Fields = {}
         for number, json in enumerate(machine.program.json["checksums"]):
             algorithm, inputs = machine.inputs(json["calculation"])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 WIDE = "10000"
 """Columns, so that argparse breaks no line."""
 TEXT_INDENT = 8
-"""A line that is indented at least as far goes on with the entry above it."""
+"""Least indentation of a line that continues the entry above it, columns."""
 NAMES = re.compile(r"(?:^|, )(-[^\s,=\[<{]+)")
 POSSIBLE = re.compile(r"\s*\[possible values: ([^\]]*)\]")
 PLACEHOLDERS = ("FILE", "FILES", "PATH", "JSON", "NETWORK", "SCENARIO", "PARAMS", "SOCKET")

@@ -1,4 +1,4 @@
-"""Reads what Callgrind writes: how many instructions each function took itself."""
+"""Reads the output of Callgrind: the instructions that each function took itself."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _COST = re.compile(r"[+\-*\d]\S* (\d+)")
 
 
 def functions(lines: Iterable[str]) -> Counter[str]:
-    """Instructions by function, without those of functions that it calls; what the compiler has
-    inlined counts for the function that it is in."""
+    """Instructions by function, without those of functions that it calls; inlined code counts for
+    the function that it is in."""
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
     current, is_call = "", False
@@ -29,7 +29,7 @@ def functions(lines: Iterable[str]) -> Counter[str]:
         elif line.startswith("calls="):
             is_call = True
         elif found := _COST.match(line):
-            # The line after `calls=` has what the called function took.
+            # The line after `calls=` has the instructions of the called function.
             if not is_call:
                 counts[current] += int(found[1])
             is_call = False
@@ -37,5 +37,5 @@ def functions(lines: Iterable[str]) -> Counter[str]:
 
 
 def _plain(name: str) -> str:
-    """The name without what tells one recursion from the next (`'2`)."""
+    """The name without the number of a recursion (`'2`)."""
     return NATIVE if name.startswith("0x") else re.sub(r"'\d+$", "", name)

@@ -210,7 +210,7 @@ class FourWay:
         return min(ways, key=lambda way: len(self.runs[way].frames), default=None)
 
     def ends_ours_alone(self, ended: Way) -> bool:
-        """Whether BMv2 goes on at the packet at which it ended with our compiler's output."""
+        """Whether BMv2, running p4c's output, survives the packet at which it ended with ours."""
         theirs = self.runs.get((THEIRS, THEIR_SWITCH))
         if ended[0] != OURS or theirs is None:
             return False

@@ -34,10 +34,11 @@ from .model import Field, Key, Program, Table, objects
 
 PORT_BITS = 9
 PORTS = 8
-"""How many ports, from 0, packets come in at; most go to these too."""
+"""Number of ports, from 0, at which packets arrive; most leave by these, too."""
 DROP_PORT = 511
 GROUPS = 4
-"""Multicast groups and clone sessions that are set, besides those that the program names."""
+"""Numbers, from 1, of multicast groups and clone sessions that are set, besides those that the
+program names."""
 MOST_ENTRIES = 8
 """Most entries of a table in a state."""
 LARGEST_REGISTER_BITS = 63
@@ -45,7 +46,7 @@ LARGEST_REGISTER_BITS = 63
 MOST_MEMBERS = 5
 """Most members of an action profile."""
 DROPPING_WEIGHT = 5
-"""How many times rarer an action that drops is than each of the others."""
+"""Weight of an action that does not drop in random choices, over that of one that drops."""
 
 
 class Values:
@@ -60,6 +61,7 @@ class Values:
         """Numbers that the entries of the present state match or set, by class of the field."""
         self.constants = sorted({c for c in constants(program) if c < 1 << 128})
         self.shared: dict[int, list[int]] = {}
+        """Random numbers that are drawn again and again, by their bits."""
         for field, found in compared(program).items():
             self.compared[self.flow.class_of(field)] += found
 
@@ -140,10 +142,13 @@ class States:
         self.program, self.info, self.rng = program, info, rng
         self.values = Values(program, rng)
         self.labels: list[str] = []
+        """Labels of the entries of the present state."""
         self.defaults: list[str] = []
+        """Tables whose default action the present state sets."""
         self.members: dict[str, tuple[int, int]] = {}
-        """How many members and groups each profile has."""
+        """Numbers of members and groups, by profile."""
         self.made = 0
+        """Entries of all states so far, which numbers labels."""
         self.dropping = dropping(program)
 
     def first(self) -> list[Command]:
@@ -151,6 +156,7 @@ class States:
         return [*self.replication(), *self.profiles(), *self.registers()]
 
     def next(self) -> list[Command]:
+        """Commands for the next state of tables."""
         commands: list[Command] = [Remove(label) for label in self.labels]
         commands += [SetDefault(table, None) for table in self.defaults]
         self.labels, self.defaults = [], []

@@ -1,4 +1,4 @@
-"""The programs of p4src/tna through p4c's back end for the chip, and what its reports say."""
+"""The programs of p4src/tna through p4c's back end for the chip, and its reports on resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .p4info import ROOT, SOURCES, TARGETS, name, options
 COMPILER, ASSEMBLER, TESTGEN = "p4c-barefoot", "bfas", "p4testgen"
 TYPE_CHECKER = ROOT / "build" / "ebb-p4c"
 TIMEOUT_S = 1800
-"""How long one tool may take for one program; fitting a large program takes minutes."""
+"""Timeout of a tool; fitting a large program takes minutes."""
 STAGES = {1: 12, 2: 20}
 """Stages of the chip, by generation."""
 ARCHITECTURES = {1: ("tofino", "tna"), 2: ("tofino2", "t2na")}
@@ -29,7 +29,7 @@ stay in packet buffers (CLOTs) of which the assembler then knows nothing."""
 
 @dataclass(frozen=True)
 class Fit:
-    """Resources of the chip that a program takes. None: the tools that are there do not tell."""
+    """Resources of the chip that a program takes. None: the installed tools do not report it."""
 
     stages: int | None = None
     critical_path: int | None = None
@@ -39,9 +39,9 @@ class Fit:
     phv_bits: int | None = None
 
     def row(self, program: str) -> str:
-        told = (self.stages, self.critical_path, self.srams, self.tcams, self.phv_bits)
+        numbers = (self.stages, self.critical_path, self.srams, self.tcams, self.phv_bits)
         limit = STAGES[TARGETS[program]]
-        cells = ["-" if number is None else str(number) for number in told]
+        cells = ["-" if number is None else str(number) for number in numbers]
         return f"| `{program}` | {limit} | " + " | ".join(cells) + " |"
 
 
@@ -52,7 +52,7 @@ HEAD = (
 
 
 def missing(*tools: str) -> str:
-    """Which of the tools are not on PATH; empty: none."""
+    """Those of the tools that are not on PATH; empty: all are there."""
     return ", ".join(tool for tool in tools if shutil.which(tool) is None)
 
 
@@ -67,8 +67,8 @@ def run(arguments: list[str]) -> str:
     text = done.stdout + done.stderr
     if done.returncode != 0:
         lines = [line for line in text.splitlines() if re.search(r"error|BUG|Exception", line)]
-        told = "\n".join(lines[:20]) or text[-2000:]
-        raise ValueError(f"{arguments[0]} ended with {done.returncode}:\n{told}")
+        errors = "\n".join(lines[:20]) or text[-2000:]
+        raise ValueError(f"{arguments[0]} ended with {done.returncode}:\n{errors}")
     return text
 
 
@@ -123,7 +123,7 @@ def reports(folder: Path) -> Fit:
 
 
 def table_summary(text: str) -> tuple[int | None, int | None]:
-    """Stages and length of the critical path, of the last attempt that the log tells of."""
+    """Stages and length of the critical path in the last attempt of the log."""
 
     def last(pattern: str) -> int | None:
         found = re.findall(pattern, text)
@@ -150,8 +150,8 @@ def containers(text: str) -> int:
 
 
 def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: int) -> str:
-    """Makes STF tests of a program by P4Testgen, in the folder; returns its words. Raises
-    `ValueError` where it makes none, or they disagree with ours."""
+    """Makes STF tests of a program by P4Testgen, in the folder; returns the summary of
+    `generated.compared`. Raises `ValueError` if it makes none, or that refuses some."""
     generation = TARGETS[program]
     target, architecture = ARCHITECTURES[generation]
     folder.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ REASONS = Path(__file__).parent / "testgen.toml"
 SECONDS = 60
 """Processor time in which tests of a program are made; what is there by then counts."""
 WITHIN = 'ulimit -t "$0"; exec "$@"'
-"""Shell script that gives a command so many seconds of processor time."""
+"""Shell script that runs a command (`$@`) with a limit of processor time (`$0`, s)."""
 TESTS = 50
 
 
