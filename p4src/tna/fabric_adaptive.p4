@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch of the fabric on Tofino 2, for DeTail: packets take the path whose queue is short, which the ghost thread
-// tells; link-level flow control is the traffic manager's. ../fabric.p4 is the same for v1model; docs/porting-tofino.md
-// says what differs.
+// The switch of the fabric on Tofino 2, for DeTail: packets take a path with a short queue, which the ghost thread
+// reports; link-level flow control is part of the traffic manager. ../fabric.p4 is the same for v1model;
+// docs/porting-tofino.md says what differs.
 //
 //  ingress  validity ─ traffic_class ─┬─ arp ─ arp_responder ─────────────────────────────────────┬─► queue
 //                                     └─ ipv4 ─► flow_hash ─ route ─ adaptive_routing ────────────┘

@@ -6,7 +6,7 @@
 //  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ──────────┬─► queue
 //                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ───┤
 //                                     └─ deflected ─ drop_notification ──────┘
-//  egress   ecn_threshold ─ link;  on the deflection port: deflection, which sends what was refused back to ingress
+//  egress   ecn_threshold ─ link;  on the deflection port: deflection, which sends refused packets back to ingress
 
 #include <core.p4>
 #include <tna.p4>
@@ -50,12 +50,12 @@ control FabricIngress(inout headers_t hdr,
         if (hdr.ipv4.isValid()) {
             traffic_class.apply(hdr, meta);
         }
-        // ARP frames too: tables under a condition take stages of their own, others share them with what follows.
+        // ARP frames too: tables under a condition take stages of their own, others share those of later blocks.
         flow_hash.apply(hdr, meta);
         path.apply(hdr, meta);
 
         if (hdr.deflected.isValid()) {
-            // The packet was routed when it first came; the queue of that port had no room for it.
+            // The packet was routed on its first pass through ingress; the queue of that port had no room for it.
             meta.refused = 1;
             meta.refused_port = hdr.deflected.refused_port;
             meta.ingress_port = hdr.deflected.ingress_port;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way of a packet that its queue had no room for back to ingress, where return_to_sender and trimming decide, as on
-// a v1model target with queues that deflect (INSTANCE_DEFLECTED). Only mirrored packets can be cut, and only by the
-// length that their session has.
+// The way back to ingress of packets that a queue has refused, where return_to_sender and trimming decide, as on a
+// v1model target with queues that deflect (INSTANCE_DEFLECTED). Only mirrored packets can be cut, and only to the
+// length of their session.
 //
 //   ingress ─ routed ─► queue refuses (deflect_on_drop) ─► deflection port ─ egress: mirrored, itself dropped
 //                 └──── occupancy.p4 refuses ─────────────►┘                    │ session TRIM_SESSION, cut

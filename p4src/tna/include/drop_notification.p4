@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Drop notifications of FastLane, as ../../include/drop_notification.p4: a TCP packet that does not fit into its queue
-// becomes a message to its sender. Applied in ingress to TCP packets, before trimming: what is deflected may become a
-// message, and is not routed then; of all others it says whether they are to come back if their queue is full.
+// becomes a message to its sender. Applied in ingress to TCP packets, before trimming: deflected ones may become
+// messages, which are not routed; all others get meta.notifiable if they are to come back when their queue is full.
 //
 // The mirror session has cut the packet to the size of `trimming`, not after the TCP header, because a session has one
 // length; so the message may still have some bytes of payload. `notification_class` is not here, as no packet is
-// dropped for being longer by its header than its frame (validity.p4).
+// dropped because its total length exceeds its frame (validity.p4).
 
 #ifndef TNA_DROP_NOTIFICATION_P4
 #define TNA_DROP_NOTIFICATION_P4

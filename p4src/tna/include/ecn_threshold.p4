@@ -22,7 +22,7 @@ control EcnThreshold(inout egress_headers_t hdr, in egress_intrinsic_metadata_t 
         step_marked.count(eg_intr_md.egress_port);
     }
 
-    // Each is an action of its own, as the compiler would put an expression in place of the variable that has it.
+    // Each is an action of its own, as the compiler would otherwise substitute expressions for variables.
     action widen() {
         queued = (bit<32>)eg_intr_md.enq_qdepth;
     }

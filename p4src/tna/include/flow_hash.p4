@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One hash per flow: the same bytes and the same CRC as ../../include/flow_hash.p4, so the same number. Used by route
-// (which path) and mlfq (which counter). Applied in ingress to IPv4.
+// (path) and mlfq (slot of the flow's bytes). Applied in ingress to IPv4.
 
 #ifndef TNA_FLOW_HASH_P4
 #define TNA_FLOW_HASH_P4

@@ -34,13 +34,13 @@ header ipv4_t {
 const bit<8> KIND_ROUTED    = 1;
 const bit<8> KIND_DEFLECTED = 2;
 
-// From ingress to egress. The compiler chooses the places of what is flexible: no one else reads the header.
+// From ingress to egress. The compiler chooses the places of flexible fields: nothing else reads the header.
 header routed_t {
     bit<8>           kind;          // KIND_ROUTED
     @flexible bit<1> refused;       // ingress has refused it: deflection.p4 treats it as if its queue had
     @flexible bit<1> trimmed;       // it goes through the trim queue, cut or whole
     @flexible bit<1> demoted;       // the MLFQ of this switch gave it a level below the top one
-    @flexible port_t egress_port;   // the port that it was routed to; another one is where it was deflected to
+    @flexible port_t egress_port;   // the port that it was routed to, also where it leaves by the deflection port
     @flexible port_t ingress_port;  // the port that it came in by
 }
 
@@ -75,17 +75,17 @@ struct egress_headers_t {
 struct metadata_t {
     DropReason drop_reason;
     bool       checksum_error;
-    bit<16>    frame_bytes;        // length by the IPv4 header, without padding and FCS; ingress is not told the wire's
+    bit<16>    frame_bytes;        // length by the IPv4 header, without padding and FCS; ingress has no other
     flow_t     flow;
     bit<32>    flow_hash;          // set by flow_hash.p4
-    bit<32>    path;               // what the selector of route.p4 hashes
-    bit<32>    counted_bytes;      // what mlfq.p4 adds to the bytes of the flow
+    bit<32>    path;               // input of the selector of route.p4
+    bit<32>    counted_bytes;      // bytes that mlfq.p4 adds to those of the flow
     bit<1>     multicast;          // it goes to a group
 
     queue_t    queue;              // of the output port
     bit<2>     spray;              // how the packets of the class are spread over paths, SPRAY_*
     bit<1>     trimmable;          // packets of the class may lose their payload
-    bit<2>     mlfq;               // who chooses the MLFQ level in this class, see mlfq.p4
+    bit<2>     mlfq;               // choice of the MLFQ level in this class, MLFQ_*
 
     bit<1>     demoted;            // see routed_t
     bit<1>     refused;            // it did not fit into the data queue of `refused_port`
@@ -93,9 +93,9 @@ struct metadata_t {
     port_t     ingress_port;       // see routed_t
     bit<1>     trimmed;            // see routed_t
     bit<1>     returnable;         // its class may be turned round, see return_to_sender.p4
-    bit<1>     notifiable;         // its sender may be told of its drop, see drop_notification.p4
+    bit<1>     notifiable;         // its sender may be notified of its drop, see drop_notification.p4
     bit<1>     notified;           // it has become a notification
-    bit<2>     ebb_change;         // what ebb_flags.p4 has to set
+    bit<2>     ebb_change;         // flags that ebb_flags.p4 sets, EBB_CHANGE_*
 #if __TARGET_TOFINO__ == 2
 
     // For adaptive_routing.p4: thresholds in cells, the ports of the destination, and which of them are acceptable and
@@ -117,13 +117,13 @@ struct metadata_t {
 }
 
 struct egress_metadata_t {
-    bit<8>     kind;               // of the copy that a mirror session makes
+    bit<8>     kind;               // kind of the copy that a mirror session makes
     port_t     refused_port;
     port_t     ingress_port;
     MirrorId_t session;
     bit<32>    now;                // ns
     bit<32>    frame_bytes;        // as in ingress
-    int<32>    delta;              // what phantom_queue.p4 adds to the backlog, in bytes
+    int<32>    delta;              // bytes that phantom_queue.p4 adds to the backlog
     bit<32>    slot;               // beginning of the time slot of volume_counters.p4, in units of 2^16 ns
 }
 

@@ -17,7 +17,7 @@ const bit<32> MLFQ_FLOWS = 65536;  // slots; the lower 16 bits of the flow hash 
 // top level.
 struct mlfq_slot_t {
     bit<32> owner;                 // hash of the flow
-    bit<32> bytes;                 // that it has sent
+    bit<32> bytes;                 // bytes that it has sent
 }
 
 control Mlfq(in headers_t hdr, inout metadata_t meta) {

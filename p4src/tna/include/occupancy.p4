@@ -2,8 +2,8 @@
 //
 // Is the data queue of the output port full? The trigger of trimming where the traffic manager is not to deflect; see
 // ../../include/occupancy.p4. Ingress and egress share no memory, so a meter stands for the queue: its bucket holds
-// limit_bytes and fills at the rate of the link, so what it lacks is what a queue that this link serves holds. A packet
-// that it has no room for goes to the deflection port (deflection.p4). Applied in ingress after route.
+// limit_bytes and fills at the rate of the link, so the tokens that it lacks are the bytes in a queue that the link
+// serves. A packet that exceeds them goes to the deflection port (deflection.p4). Applied in ingress after route.
 //
 // The burst and the rate of the meter are set beside the entry (ebb_controller.tna); limit_bytes is there so that the
 // same entry installs both.

@@ -8,8 +8,8 @@
 //
 // `phantom_drain` has an entry per drain rate and interval of time. An interval is a prefix, 1/64 of the power of two
 // that it lies above, and its entry has the bytes that drain until the middle of it; the controller makes the entries
-// (ebb_controller.tna), docs/porting-tofino.md has the error. Clock readings have 32 bits, so a pause of more than
-// 4.3 s counts as what it is longer than a multiple of 4.3 s.
+// (ebb_controller.tna), docs/porting-tofino.md has the error. Clock readings have 32 bits, so the time since the last
+// packet counts modulo 4.3 s.
 
 #ifndef TNA_PHANTOM_QUEUE_P4
 #define TNA_PHANTOM_QUEUE_P4
@@ -29,7 +29,7 @@ control PhantomQueue(inout egress_headers_t hdr,
 
     bit<32> rate = 0;
     bit<32> threshold = 0xFFFFFFFF;
-    bit<32> own = 0;                         // bytes of this packet that are in the number compared
+    bit<32> own = 0;                         // bytes of this packet that are compared, too
     bit<1>  with_own = 0;
     bit<32> last = 0;                        // time of the packet before, in ns
     bit<32> elapsed = 0;                     // ns
@@ -107,7 +107,7 @@ control PhantomQueue(inout egress_headers_t hdr,
         size = 4096;
     }
 
-    // Each is an action of its own, as the compiler would put an expression in place of the variable that has it.
+    // Each is an action of its own, as the compiler would otherwise substitute expressions for variables.
     action measure() {
         meta.now = eg_prsr_md.global_tstamp[31:0];
         meta.frame_bytes = (bit<32>)hdr.ipv4.total_length;

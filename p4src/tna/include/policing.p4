@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Policing of machines to which bandwidth is guaranteed (Silo), as ../../include/policing.p4: a two-rate three-colour
-// meter for each, and what becomes of packets that do not conform. Applied in ingress after traffic_class, to packets
+// meter for each, and a treatment of packets that do not conform. Applied in ingress after traffic_class, to packets
 // that are to be forwarded, before routing.
 //
-// Meters of the chip count a frame with its FCS, contracts without.
+// Meters of the chip count the FCS of a frame, contracts do not.
 
 #ifndef TNA_POLICING_P4
 #define TNA_POLICING_P4
 
 #include "headers.p4"
 
-// Reaction to a packet that does not conform; 0: it is counted.
+// Treatment of a packet that does not conform; 0: it is only counted.
 const bit<2> POLICING_DROPS = 1;
 const bit<2> POLICING_DEMOTES = 2;           // it gets the DSCP and the queue of best effort
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Depths of the queues of all ports, for adaptive_routing.p4; Tofino 2 only. The traffic manager tells the ghost
-// thread, which runs beside ingress, every change of a queue's depth, and the thread writes it into registers that
-// ingress reads. ../../include/queue_state.p4 has the sum of a queue and those above it; here it is the queue alone.
+// Depths of the queues of all ports, for adaptive_routing.p4; Tofino 2 only. The traffic manager reports every change
+// of a queue's depth to the ghost thread, which runs beside ingress and writes the depth into registers that ingress
+// reads. ../../include/queue_state.p4 has the sum of a queue and those above it; here it is the queue alone.
 //
-// A packet can read a register once, at one place. So there is one for each of the eight ports among which a packet
-// may choose, and threshold that it is compared with, all with the same content.
+// A packet can read a register once, at one place. So there is a register for each pair of a threshold and one of the
+// eight ports among which a packet may choose; all have the same content.
 
 #ifndef TNA_QUEUE_STATE_P4
 #define TNA_QUEUE_STATE_P4

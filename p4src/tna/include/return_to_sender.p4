@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Return-to-sender, as ../../include/return_to_sender.p4: a trimmed header that does not fit into the control queue
-// either is turned round to its sender. Applied in ingress to Ebb packets, before trimming: what is deflected may be
-// turned round, and is then routed again; of all others it says whether they are to come back if their queue is full.
+// either is turned round to its sender. Applied in ingress to Ebb packets, before trimming: deflected ones may be
+// turned round and routed again; all others get meta.returnable if they are to come back when their queue is full.
 
 #ifndef TNA_RETURN_TO_SENDER_P4
 #define TNA_RETURN_TO_SENDER_P4
@@ -32,7 +32,7 @@ control ReturnToSender(inout headers_t hdr, inout metadata_t meta) {
         size = 64;
     }
 
-    // The ports stay: the source port is one of the host that it goes to.
+    // Ports are not swapped: the source port stays that of the sender, to which the header returns.
     action turn_round() {
         ipv4_address_t sender = hdr.ipv4.src;
         hdr.ipv4.src = hdr.ipv4.dst;

@@ -5,7 +5,7 @@
 // The member of a group is chosen by x := (flow hash ^ entropy) + seed; x := CRC32(x) + seed, and of x the CRC of the
 // selector. TNA has no multiplier. CRCs are linear: with them alone, switches with different seeds would send the flows
 // that they share to one side (polarisation). The carries of the sums are not linear; docs/porting-tofino.md has
-// figures, and those of a single sum, which does not do.
+// figures, and those of a single sum, which does not suffice.
 
 #ifndef TNA_ROUTE_P4
 #define TNA_ROUTE_P4
@@ -16,8 +16,8 @@ const bit<32> ECMP_MEMBERS = 2048;           // next hops of all groups
 const bit<32> ECMP_GROUPS = 1024;
 const bit<32> ECMP_GROUP_MEMBERS = 120;      // of one group: as many as a row of the selector's memory holds
 
-// Input of the selector. Applied after flow_hash and traffic_class to all IPv4, dropped packets too: what depends on
-// nothing takes no stages after that which decides.
+// Input of the selector. Applied after flow_hash and traffic_class to all IPv4, dropped packets too: under a condition
+// on drops it would need stages after the blocks that decide on them.
 control Path(in headers_t hdr, inout metadata_t meta) {
     Random<bit<32>>() random;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) mix;

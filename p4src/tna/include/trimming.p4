@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payload trimming, as ../../include/trimming.p4. Applied in ingress to what deflection.p4 brought back: the mirror
-// session has cut the payload off, this block makes the headers agree and sends the rest to the trim queue. What was
-// not longer than `size` was not cut, and stays unchanged. All entries have the length of the session as their size.
+// Payload trimming, as ../../include/trimming.p4. Applied in ingress to packets that deflection.p4 brought back: the
+// mirror session has cut the payload off, this block makes the headers agree and sends the rest to the trim queue.
+// Packets not longer than `size` were not cut and stay unchanged. The `size` of all entries is that of the session.
 
 #ifndef TNA_TRIMMING_P4
 #define TNA_TRIMMING_P4
@@ -41,7 +41,7 @@ control Trimming(inout headers_t hdr,
         size = 512;
     }
 
-    // An action of its own, as the compiler would put the expression in place of `excess`.
+    // An action of its own, as the compiler would otherwise substitute the expression for `excess`.
     action compare() {
         excess = meta.frame_bytes |-| keep_bytes;
     }

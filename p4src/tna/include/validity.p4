@@ -2,7 +2,7 @@
 //
 // Is the packet one that may be forwarded? Sets meta.drop_reason if not; the rules of ../../include/validity.p4 as one
 // table, the first entry that fits decides. Two of them differ: packets with IPv4 options are dropped, and whether the
-// IPv4 packet ends beyond the frame is not known, because ingress is not told the length of the frame.
+// IPv4 packet ends beyond the frame is not known, because ingress does not get the length of the frame.
 
 #ifndef TNA_VALIDITY_P4
 #define TNA_VALIDITY_P4

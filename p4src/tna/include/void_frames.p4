@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Void frames (Silo), as ../../include/void_frames.p4: the first switch drops frames to the address that they come
-// from, at the ports of hosts. Applied in ingress after validity, whose reason it replaces: nothing in them means
-// anything.
+// Void frames (Silo), as ../../include/void_frames.p4: the first switch drops frames whose destination MAC address
+// equals their source, at ports of hosts. Applied in ingress after validity, whose reason it replaces: the rest of
+// such a frame has no meaning.
 
 #ifndef TNA_VOID_FRAMES_P4
 #define TNA_VOID_FRAMES_P4

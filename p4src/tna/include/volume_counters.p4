@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Traffic volume, as ../../include/volume_counters.p4: bytes and packets that leave a port, per queue and time slot, in
-// two banks of cells that name the slot that they are about. Applied in egress, last.
+// two banks of cells, each with the slot that it counts. Applied in egress, last.
 //
 // A stage has no multiplier, so slots last 2^n ns, with 16 <= n <= 28, and are named by the time at which they begin:
 //
@@ -10,7 +10,7 @@
 //   bank := time & bank_mask is not 0        bit n - 16
 //
 // A register can be read and written once by a packet, two numbers of 32 bits at a time: bytes and packets each have
-// one, whose cells name the slot beside the count.
+// one, whose cells have the slot beside the count.
 
 #ifndef TNA_VOLUME_COUNTERS_P4
 #define TNA_VOLUME_COUNTERS_P4
@@ -21,7 +21,7 @@ typedef bit<13> volume_index_t;              // bank ++ output port ++ queue
 const bit<32> VOLUME_CELLS = 8192;
 
 struct volume_cell_t {
-    bit<32> slot;                            // that the count is of
+    bit<32> slot;                            // the slot that is counted
     bit<32> count;                           // stays at its maximum
 }
 
@@ -61,7 +61,7 @@ control VolumeCounters(in egress_headers_t hdr,
         }
     };
 
-    // Each is an action of its own, as the compiler would put an expression in place of the variable that has it.
+    // Each is an action of its own, as the compiler would otherwise substitute expressions for variables.
     action read_clock() {
         meta.slot = eg_prsr_md.global_tstamp[47:16];
     }
