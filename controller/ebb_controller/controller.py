@@ -54,14 +54,14 @@ LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
 """How long `configure` waits for a switch that does not answer."""
 AT_ONCE = 8
-"""How many switches are read and written at the same time."""
+"""Most switches that are read and written at the same time."""
 OPENED_AT_ONCE = 16
-"""How many sessions are opened at the same time: each call has a time limit (finsy's 10 s), in
-which it would wait for those of all others of a large fabric."""
+"""Most sessions that are opened at the same time: each call has a timeout (finsy's 10 s), in which
+it would wait for the calls of all other switches of a large fabric."""
 OPENING_SECONDS = 2.0
-"""How long a session keeps others waiting if its switch does not answer."""
+"""Time for which other sessions wait for one whose switch does not answer."""
 PUSHES_AT_ONCE = 2
-"""How many programs are on their way to switches at the same time. All switches may be of one
+"""Most programs that are pushed to switches at the same time. All switches may be of one
 process, which takes four of the longest requests at once (docs/p4runtime.md, "Limits")."""
 
 FILES_PER_SWITCH = 4
@@ -113,13 +113,12 @@ class _Goal:
 
 @dataclass
 class _Managed:
-    """A switch and how it stands against the goal."""
+    """A switch and its state relative to the goal."""
 
     switch: Session
     """The session with it; after `come_back` another one."""
     fresh: PortParameters | None = None
-    """The queues that it has from its start, as long as nobody has written to it since; none:
-    somebody has."""
+    """Queues that it has from its start; none: not known, or it has been written to since."""
     begun: bool = False
     """Whether its turn to be connected has come."""
     connected: bool = False
@@ -127,14 +126,15 @@ class _Managed:
     left: bool = False
     """Whether it is without a connection on purpose, see `leave`."""
     error: ControllerError | None = None
-    """Why it is not as planned; none since it was last connected or configured: nothing is
-    wrong."""
+    """Why it is not as planned; none: nothing has failed since it was last connected or
+    configured."""
     holds: _Goal | None = None
     """The goal that was last installed over this connection; none: nothing yet."""
     held: Held | None = None
     """Entities that were read over this connection; none: not read yet."""
     queues: dict[str, Any] | None = None
-    """Configuration that its traffic manager got over this connection; none: none yet."""
+    """Configuration of its traffic manager that was sent over this connection; none: nothing
+    yet."""
     change: Change = field(default_factory=Change)
     """Changes of the last installation."""
     installs: int = 0
@@ -206,7 +206,7 @@ class Controller:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._on_event = lambda _event: None  # that connections end now is no event
+        self._on_event = lambda _event: None  # connections that end now are no events
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
@@ -256,8 +256,8 @@ class Controller:
         return self.topology if self._goal is None else self._goal.topology
 
     async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
-        """Goes on with the plan in force, but with paths that avoid exactly these links. Raises
-        what `configure` does; then the plan stays in force as it was."""
+        """Installs the plan in force with paths that avoid exactly these links. Raises what
+        `configure` does; then the plan stays in force as it was."""
         if self._goal is None:
             raise InputError("there is nothing to route again: no plan has been configured")
         topology = self.topology.without(down)
@@ -407,8 +407,8 @@ class Controller:
             self._tell(managed, "lost", "connection lost; it gets everything again when it is back")
 
     def _failed(self, managed: _Managed, error: BaseException) -> None:
-        """Called when finsy's session failed; it tries again, but whoever waits wants to know
-        why."""
+        """Called when finsy's session failed; finsy tries again, and those who wait get the
+        reason."""
         if managed.connected and isinstance(error, LOST):
             return  # `_gone` reports it
         switch = managed.switch
@@ -473,7 +473,8 @@ class Controller:
         wanted = plan(site) if chip is None else tna.requirements(site, chip)
         if fresh := managed.fresh is not None:
             managed.fresh, managed.held = None, {}
-        # Switches that start together with their controller are ours (switch/p4runtime).
+        # Switches that start together with their controller are instances of ebb-switch, which does
+        # the updates of a request in order (switch/p4runtime).
         change, held = await reconcile(
             managed.switch, wanted, goal.encoder, managed.held, in_order=fresh
         )
@@ -605,7 +606,7 @@ async def _registers(
 
 
 def _cell(every: p4r.Entity, port: int) -> p4r.Entity:
-    """The read of one cell, from that of all."""
+    """The read of the cell of a port, from `every`, that of all cells."""
     one = p4r.Entity()
     one.CopyFrom(every)
     one.counter_entry.index.index = port

@@ -1,4 +1,4 @@
-"""Calls that a switch has no room for now: made again, after growing pauses, for a while."""
+"""Retries of calls that a switch cannot answer at the moment, after growing pauses."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from finsy import GRPCStatusCode, P4ClientError
 T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS = 0.1
-"""Time before a call is made again; each further time it is twice as long."""
+"""Pause before the first retry; each further one is twice as long."""
 TRIES = 6
-"""How often a call is made; with the pauses between that is 3 s."""
+"""Most attempts; the pauses between them are 3 s together."""
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Result of a call. Raises what it raised last if that lasts, and at once what no time
-    mends."""
+    """Result of a call, retried after errors that may be temporary. Raises any other error at once,
+    and that of the last attempt."""
     for attempt in range(TRIES - 1):
         try:
             return await call()
