@@ -14,7 +14,7 @@ from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.run.agents import Agent, Agents, Line
 from ebb_experiments.run.players import AgentWorkloads, Commands, Plan, same_file
 from ebb_experiments.run.run import Task
-from ebb_experiments.run.wall import _between, _take_off
+from ebb_experiments.run.wall import _between, _subtract
 from ebb_experiments.scenario.loaded import all_at_once, load_scenario, scenario
 from ebb_topologies.files import InputError
 
@@ -205,5 +205,5 @@ def test_what_is_counted_begins_with_the_phase() -> None:
         return tm.Stats(drops=[tm.OtherDrops(port=1, reason=r, count=c) for r, c in count.items()])
 
     now = stats(down=9, loss=4, old=3)
-    _take_off(stats(down=5, old=3), now)
+    _subtract(stats(down=5, old=3), now)
     assert [(drop.reason, drop.count.packets) for drop in now.drops] == [("down", 4), ("loss", 4)]

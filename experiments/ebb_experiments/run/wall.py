@@ -2,7 +2,7 @@
 all schemes and phases. Between them the controller changes tables and queues at run time.
 
 Switches share a process, or have one each (`FUSED=0`), or are BMv2's, which have no link rates and
-tell nothing of queues. Needs root. Arrivals over time and the speed of coding are not part of it,
+no statistics of queues. Needs root. Arrivals over time and the speed of coding are not part of it,
 samples only on demand and of one port.
 """
 
@@ -50,9 +50,9 @@ from ebb_experiments.scenario.loaded import Loaded
 
 POLL_SECONDS = 0.02
 SETTLE_SECONDS = 0.5
-"""How long all ends may take to tell theirs when all has arrived."""
+"""Time in which both ends of all flows are to report, after all objects have arrived."""
 RESET_SECONDS = 0.15
-"""How long before the traffic the switches' statistics begin anew."""
+"""Time from the reset of the switches' statistics to the start of the traffic."""
 PING_SECONDS = 60.0
 
 
@@ -81,7 +81,7 @@ class FabricSetup:
     runner: Sequence[str] = ()
     """Command that starts each agent, such as `chrt`; empty: none."""
     watch: bool = False
-    """Whether the queues of the port to the busiest receiver are looked at meanwhile: `samples`."""
+    """Whether the queues of the port to the busiest receiver are sampled: table `samples`."""
 
 
 class RunObserver:
@@ -185,7 +185,7 @@ class Wall(Fabric):
         return Agents(self.net, setup.binaries.agent, directory, prefix, setup.runner)
 
     def player(self, plan: Plan) -> Player:
-        """Who moves the objects of a task."""
+        """The player that moves the objects of a task."""
         players: dict[str, Callable[[Plan], Player]] = {
             "files": Commands,
             "generated": AgentWorkloads,
@@ -196,14 +196,14 @@ class Wall(Fabric):
 
 @dataclass(frozen=True)
 class _Counted:
-    """Counters so far."""
+    """Counters at one moment."""
 
     counters: dict[str, Counters]
     """Counters of the program, by switch."""
     statistics: Mapping[str, tm.Stats]
-    """Statistics of the traffic managers, by switch; empty: they tell nothing."""
+    """Statistics of the traffic managers, by switch; empty: there are none."""
     frames: tuple[int, int]
-    """Frames that came in at and went out of all interfaces."""
+    """Frames received and sent by all interfaces."""
 
 
 @dataclass
@@ -288,7 +288,7 @@ class _Phase:
         return groups
 
     def _watches(self) -> list[QueueWatch]:
-        """Whose queues are looked at: of the host that most transfers go to."""
+        """The watch of the queues to the host that most transfers go to; empty: none is wanted."""
         managers, topology = self.wall.managers, self.task.loaded.topology
         if managers is None or not self.wall.setup.watch:
             return []
@@ -296,7 +296,7 @@ class _Phase:
         return [QueueWatch(managers, topology, host) for host, _ in targets.most_common(1)]
 
     def _counting(self) -> list[VolumeWatch]:
-        """Who reads the volume of each switch; empty: it is not counted."""
+        """Readers of the traffic volume of each switch; empty: it is not counted."""
         wall, managers = self.wall, self.wall.managers
         fabric = self.task.loaded.schemes[self.task.scheme].fabric
         slowed = fabric.slowed(self.task.loaded.dilation)
@@ -346,7 +346,7 @@ class _Phase:
             flows.append(_since(line, start_ns))
         counters = _between(before.counters, after.counters)
         for name, statistics in after.statistics.items():
-            _take_off(before.statistics[name], statistics)
+            _subtract(before.statistics[name], statistics)
         switches = SwitchTables(
             after.statistics, loaded.topology, loaded.dilation, counted_ns, head
         )
@@ -388,7 +388,7 @@ class _Phase:
         return {"volume": Rows("volume", watches[0].volumes.rows(dilation, head, begun))}
 
     def _copies(self, counters: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:
-        """How many more packets the switches made of those that they sent to groups."""
+        """Copies, beyond the first one of each, that switches made of packets to groups."""
         return sum(
             cells[REPLICATED.name][group.group][0] * (len(ports) - 1)
             for switch, cells in counters.items()
@@ -398,7 +398,7 @@ class _Phase:
 
 
 NOT_GIVEN_OUT = "not-given-out"
-"""Reason of what was lost in queues of which the switches tell nothing."""
+"""Reason of losses in switches that have no statistics of queues."""
 
 
 def lost_inside(
@@ -407,15 +407,15 @@ def lost_inside(
     copies: int,
     counters: Mapping[str, Counters],
 ) -> Row:
-    """A row of `drops`: what the interfaces took in, with its copies, and did not give out again,
-    and the program did not drop."""
+    """A row of `drops`: packets, with their copies, that interfaces received and did not send, and
+    that the program did not drop."""
     taken_in, given_out = (late - early for early, late in zip(before, after, strict=True))
     dropped = sum(packets for cells in counters.values() for packets, _ in cells[DROPPED.name])
     return {"reason": NOT_GIVEN_OUT, "packets": taken_in + copies - given_out - dropped}
 
 
 def _between(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Counters]:
-    """Growth of counters; those of a switch that was restarted began again."""
+    """Growth of counters; those of a switch that was restarted count from zero."""
     return {
         switch: {
             name: [
@@ -428,9 +428,9 @@ def _between(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> d
     }
 
 
-def _take_off(before: tm.Stats, after: tm.Stats) -> None:
-    """Takes earlier drops outside of queues off: they count since the switch started, whatever was
-    reset."""
+def _subtract(before: tm.Stats, after: tm.Stats) -> None:
+    """Subtracts earlier drops outside of queues: they count since the start of the switch, and no
+    reset clears them."""
     known = {(drop.port, drop.reason): drop.count for drop in before.drops}
     drops = list(after.drops)
     del after.drops[:]
@@ -444,7 +444,7 @@ def _take_off(before: tm.Stats, after: tm.Stats) -> None:
 
 
 def _since(line: Line, start_ns: int) -> Line:
-    """With times since the start, as those of the simulator."""
+    """The line with times since the start, as in lines of the simulator."""
     times = ("offered_at_ns", "started_at_ns", "finished_at_ns")
     known = (name for name in times if line.get(name) is not None)
     return line | {name: line[name] - start_ns for name in known}

@@ -1,4 +1,4 @@
-"""A scenario with everything that it names: topology, schemes, workloads, steps of its faults."""
+"""A scenario with everything it refers to: topology, schemes, workloads, steps of its faults."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ebb_experiments.scenario.tenants import Tenancy, settle
 from ebb_experiments.scenario.tenants import workload as tenants_workload
 
 DILATION_PER_GBPS = 10.0
-"""Default dilation in virtual time for each Gbit/s: a full-size packet takes 12 us at 1 Gbit/s, so
-it takes 120 of the microseconds in which v1model tells the time, at any rate."""
+"""Default dilation in virtual time for each Gbit/s. A full-size packet takes 12 us at 1 Gbit/s, so
+it takes 120 us of the switches' clock, whose unit is 1 us in v1model, at any rate."""
 MAX_INSTANTS = 1_000_000
-"""The most instants at which queues are sampled; each is a row per queue, some 200 bytes."""
+"""Most instants at which queues are sampled; each is a row per queue, some 200 bytes."""
 SEEDS_APART = 1_000
 """Distance of the seeds of a phase's rounds."""
 SampledQueue = tuple[str, int, int]
@@ -43,7 +43,7 @@ SampledQueue = tuple[str, int, int]
 
 
 def _old(name: str, pattern: str, size: str) -> str:
-    """A phase as it is to be written instead of a key that has gone."""
+    """A phase that replaces a key of old scenarios, as text of a file."""
     return (
         f'[[phase]]\nname = "{name}"\nobjects = "files"\n[[phase.workload.traffic]]\n'
         f'name = "{name}"\npattern = {pattern}\narrivals = {{ type = "once" }}\n'
@@ -63,7 +63,7 @@ OLD_KEYS = {
 
 @dataclass(frozen=True)
 class Loaded:
-    """A scenario with everything it names."""
+    """A scenario with everything it refers to."""
 
     name: str
     spec: ScenarioFile
@@ -73,8 +73,7 @@ class Loaded:
     groups: list[MulticastGroup]
     """Multicast groups of the file."""
     dilation: Dilation
-    """Dilation in virtual time; under the wall clock whoever runs it puts another one in its
-    place."""
+    """Dilation in virtual time; runs under the wall clock replace it."""
     tenancy: Tenancy | None = None
     """Tenants, where their virtual machines are, and the bounds of their packets; none: there are
     no tenants."""
@@ -88,16 +87,16 @@ class Loaded:
                     yield PhaseRound(traffic, number)
 
     def skipping(self) -> Loaded:
-        """The same with rounds skipped that repeat each other. Raises `InputError` if something is
-        asked for that this would falsify."""
+        """The same with rounds skipped that repeat each other. Raises `InputError` for settings
+        whose results this would falsify."""
         spec = validate(
             ScenarioFile, self.spec.model_dump(by_alias=True) | {"skip": True}, self.name
         )
         return replace(self, spec=spec)
 
     def counting(self, slot_ns: int) -> Loaded:
-        """The same with the volume of every port counted in slots of this many nominal ns. Raises
-        `InputError` if the switches cannot count in such."""
+        """The same with the traffic volume of every port counted in slots of `slot_ns`, nominal.
+        Raises `InputError` for slots that are too short or too many."""
         least_ns = 1e3 / self.dilation.factor
         if self.spec.skip:
             raise InputError("skip: not with a volume that is counted, which is by absolute time")
@@ -145,14 +144,14 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Traffic:
-    """A phase with everything it names."""
+    """A phase with everything it refers to."""
 
     name: str
     workload: dict[str, Any]
-    """Keys of a workload file, which names no other. With the rate that loads are fractions of: a
-    default of the generator would not be slowed with the rest."""
+    """Keys of a workload file that refers to no other file. `link_rate_bps`, of which loads are
+    fractions, is always there: a default of the generator would not be slowed."""
     place: str
-    """Name for people of the file that they come from."""
+    """Name of the file that they come from, for messages."""
     repeat: int = 1
     transports: tuple[str, ...] | None = None
     objects: Literal["generated", "files", "kernel"] = "generated"
@@ -167,7 +166,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class PhaseRound:
-    """One time that a phase is run."""
+    """One repetition of a phase."""
 
     traffic: Traffic
     round: int
@@ -216,8 +215,8 @@ def scenario(table: dict[str, Any], name: str, folder: Path = Path()) -> Loaded:
 
 
 def all_at_once(name: str, pattern: dict[str, Any], size_bytes: int) -> dict[str, Any]:
-    """A part of a workload: every host that the pattern lets start does so once, at the
-    beginning, with an object of that size."""
+    """A part of a workload: every sender of the pattern sends one object of this size, at the
+    beginning."""
     return {
         "name": name,
         "pattern": pattern,
@@ -234,8 +233,8 @@ def resolve(
     where: str | None = None,
     topology: Topology | None = None,
 ) -> Loaded:
-    """Loads what a scenario names. `where`: what people call the file; none: its name. `topology`
-    takes the place of the file's."""
+    """Loads everything that a scenario refers to. `where`: name of the file in messages; none:
+    `name`. `topology` replaces that of the file."""
     topology = altered(topology or _topology(spec, folder), spec.link_override)
     if spec.warm_up_ns >= spec.limit_ns:
         raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
@@ -314,7 +313,7 @@ def _with_tenants(scheme: Scheme, tenancy: Tenancy) -> Scheme:
 
 
 def _check_rows(spec: ScenarioFile) -> None:
-    """Raises `InputError` if a digit too few in a period would fill memory and disk."""
+    """Raises `InputError` for a period so short that its samples would fill memory and disk."""
     periods = {f"sample {n}: every_ns": s.every_ns for n, s in enumerate(spec.sample, start=1)}
     for key, every_ns in (periods | {"arrivals_every_ns": spec.arrivals_every_ns}).items():
         if every_ns and spec.limit_ns / every_ns > MAX_INSTANTS:
@@ -345,8 +344,9 @@ def _check_parts(schemes: Mapping[str, Scheme], phases: list[Traffic]) -> None:
 
 
 def _check_forgeries(spec: ScenarioFile, topology: Topology) -> None:
-    """Threads of the simulator may be as far apart as the longest delay of a link: what is older
-    all of them know."""
+    """Raises `InputError` for forgers that overhear packets too early: threads of the simulator may
+    be as far apart in virtual time as the longest delay of a link, and only packets that are older
+    are known to all of them."""
     longest_ns = max((link.delay_ns for link in topology.links), default=0)
     for forgery in spec.forgery:
         after_ns = forgery.overhears_after_ns
@@ -434,21 +434,21 @@ def merge(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-class _Group(BaseModel):
+class _HostGroup(BaseModel):
     """A group of hosts of a workload."""
 
     hosts: list[str] = []
 
 
-class _Read(BaseModel):
-    """Keys of a workload that are read before its generator, which knows all, reads it."""
+class _WorkloadKeys(BaseModel):
+    """The keys of a workload that are checked here; its generator checks all of them."""
 
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
-    group: list[_Group] = []
+    group: list[_HostGroup] = []
 
     @property
     def hosts(self) -> Iterator[str]:
-        """All that its groups name."""
+        """Hosts of all groups."""
         return (host for group in self.group for host in group.hosts)
 
 
@@ -478,13 +478,13 @@ def workload_of(
     where: str,
     more: Mapping[str, list[Any]] | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Keys of a workload, which name no other file, and the file that they are in, for people:
+    """Keys of a workload, which refer to no other file, and the name of their file in messages:
     `where` if `given` are the keys. `more` is added to its lists. Raises `InputError` for a host
     that the topology does not have."""
     path = folder / given if isinstance(given, str) else None
     table = given if isinstance(given, dict) else load(folder / given)
     place = where if path is None else str(path)
-    for host in validate(_Read, table, f"{place}: workload").hosts:
+    for host in validate(_WorkloadKeys, table, f"{place}: workload").hosts:
         topology.host(host)
     table = table | {key: [*table.get(key, []), *own] for key, own in (more or {}).items()}
     base = folder if path is None else path.parent
@@ -509,8 +509,8 @@ def _groups(spec: ScenarioFile, topology: Topology) -> list[MulticastGroup]:
 
 
 def _with_files(value: Any, folder: Path) -> Any:
-    """The value with the points of empirical distributions in place of the `file` that has them:
-    whoever runs it, on whatever machine, needs no other file."""
+    """The value with the points of empirical distributions in place of their `file`, so that a run
+    on another machine needs no other file."""
     if isinstance(value, Mapping):
         table = {name: _with_files(item, folder) for name, item in value.items()}
         if table.get("type") == "empirical" and "points" not in table and "file" in table:

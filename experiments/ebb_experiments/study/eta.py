@@ -1,4 +1,4 @@
-"""When the trials that are left will have been run."""
+"""Estimate of the time until all trials have been run."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ Kind = tuple[str, ...]
 
 
 class Eta:
-    """Trials differ by orders of magnitude between experiments, and by factors between points and
-    schemes; they differ little between seeds. So what is left takes as long as its likes took:
-    those of the same scheme and points, else of the same scheme, else of the experiment, else
-    all."""
+    """Durations of trials differ by orders of magnitude between experiments, by factors between
+    points and schemes, and little between seeds. So a trial is expected to take the mean of those
+    with the same scheme and points, or else of the same scheme, of the experiment, or of all."""
 
     def __init__(self, trials: Sequence[Trial], workers: int) -> None:
-        self._left = Counter(_likeness(trial)[0] for trial in trials)
-        self._classes = {_likeness(trial)[0]: _likeness(trial) for trial in trials}
+        self._left = Counter(_kinds(trial)[0] for trial in trials)
+        self._kinds = {_kinds(trial)[0]: _kinds(trial) for trial in trials}
         self._seconds: defaultdict[Kind, list[float]] = defaultdict(list)
         self._workers = workers
 
     def ended(self, trial: Trial, seconds: float | None) -> None:
-        """Notes how long a trial took; none: it failed."""
-        classes = _likeness(trial)
-        self._left[classes[0]] -= 1
+        """Records the duration of a trial; none: it failed."""
+        kinds = _kinds(trial)
+        self._left[kinds[0]] -= 1
         if seconds is not None:
-            for kind in classes:
+            for kind in kinds:
                 self._seconds[kind].append(seconds)
 
     @property
     def guessed(self) -> bool:
         """Whether some trials left are of experiments of which none has ended."""
         return not all(
-            any(self._seconds[each] for each in self._classes[kind][:-1])
+            any(self._seconds[each] for each in self._kinds[kind][:-1])
             for kind, count in self._left.items()
             if count
         )
@@ -46,14 +45,15 @@ class Eta:
         for kind, count in self._left.items():
             if count == 0:
                 continue
-            known = next((self._seconds[k] for k in self._classes[kind] if self._seconds[k]), None)
+            known = next((self._seconds[k] for k in self._kinds[kind] if self._seconds[k]), None)
             if known is None:
                 return None
             total += count * sum(known) / len(known)
         return total / min(self._workers, max(1, self._left.total()))
 
 
-def _likeness(trial: Trial) -> tuple[Kind, ...]:
+def _kinds(trial: Trial) -> tuple[Kind, ...]:
+    """Kinds that a trial belongs to, the narrowest first; the last is that of all trials."""
     points = tuple(f"{axis}={point}" for axis, point in sorted(trial.labels.items()))
     experiment = (trial.experiment, trial.size)
     return (*experiment, trial.scheme, *points), (*experiment, trial.scheme), experiment, ()

@@ -26,10 +26,11 @@ from ebb_experiments.study.trials import Trial
 from ebb_experiments.tenants.model import DataCentre
 
 NEGLIGIBLE = 1e-4
+"""Share of a mean up to which half an interval is shown as 0."""
 REASONS = 3
-"""Reasons of flows that did not end well that are shown for a scheme."""
+"""Most reasons of failed flows that are shown for a scheme."""
 MOST_LINES = 12
-"""How many claims the first table of a page has; all of them are in the second."""
+"""Most claims in the first table of a page; all of them are in the second."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Wall:
 
     @property
     def latest_start_us(self) -> float:
-        """How late an agent began, at most, in nominal us."""
+        """Greatest lateness of the start of an agent, nominal us."""
         return max(float(row["late_ns"]) for row in self.rows) / 1e3
 
 
@@ -154,7 +155,8 @@ class Chapter:
 
     @property
     def lines(self) -> list[Line]:
-        """The claims that the first table has, those first that the paper is known for."""
+        """Claims of the first table, in the order of the file. Where it cannot have all, headlines
+        are preferred, then claims with published values."""
         groups: dict[int, list[Checked]] = {}
         for each in self.checked:
             groups.setdefault(each.claim, []).append(each)
@@ -194,10 +196,10 @@ class Chapter:
     @property
     def causes(self) -> dict[str, tuple[str, str]]:
         """Causes of differences from the paper with their status, by names in tables: R1, R2, .."""
-        told = dict.fromkeys(
+        causes = dict.fromkeys(
             (each.cause_status, each.reason) for each in self.checked if each.reason is not None
         )
-        return {f"R{number}": cause for number, cause in enumerate(told, 1)}
+        return {f"R{number}": cause for number, cause in enumerate(causes, 1)}
 
     def causes_of(self, claim: Checked) -> list[str]:
         """Numbers of the causes of a claim."""
@@ -309,8 +311,8 @@ def valid(
     """The trials whose machine kept up, and a line about each of the others."""
     why = [too_busy(tables.meta) for _trial, tables in trials]
     good = [each for each, reason in zip(trials, why, strict=True) if reason is None]
-    told = zip(trials, why, strict=True)
-    return good, [f"{trial.name}: {reason}" for (trial, _t), reason in told if reason is not None]
+    pairs = zip(trials, why, strict=True)
+    return good, [f"{trial.name}: {reason}" for (trial, _t), reason in pairs if reason is not None]
 
 
 def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) -> list[list[str]]:
@@ -338,26 +340,26 @@ def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) 
 def counted(experiment: Experiment, rows: Sequence[Row]) -> str:
     """Number of flows of a trial, and the least share that ended among those that metrics count."""
     sizes = sorted(each["flows"] for each in rows if each["flows"])
-    told = []
+    parts = []
     if sizes:
         few, many = f"{sizes[0]:,}", f"{sizes[-1]:,}"
-        told.append(f"A trial has {few if few == many else f'{few} to {many}'} flows")
+        parts.append(f"A trial has {few if few == many else f'{few} to {many}'} flows")
     shares = [(share, each) for each in rows for share in each["ended"].values()]
     known = [(share, each) for share, each in shares if share is not None]
     if len(known) < len(shares):
-        told.append("how many of them ended was not recorded of all that metrics count")
+        parts.append("how many of them ended was not recorded of all that metrics count")
     elif known:
         share, least = min(known, key=lambda one: one[0])
         points = "".join(f", {name} {_point(at)}" for name, at in least["labels"].items())
         label = experiment.style(least["scheme"]).label
         which = f"at least {100 * share:.3g} % ended ({label}{points}, seed {least['seed']})"
-        told.append(f"of those that metrics count {'all ended' if share == 1 else which}")
-    text = "; ".join(told)
+        parts.append(f"of those that metrics count {'all ended' if share == 1 else which}")
+    text = "; ".join(parts)
     return text[:1].upper() + text[1:] + "." if text else ""
 
 
 def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
-    """A line per scheme with trials that did not end, with the reasons."""
+    """A line per scheme with flows that failed or did not end, with the reasons."""
     lines = []
     for scheme in experiment.scheme:
         of_scheme = [each for each in rows if each["scheme"] == scheme]
@@ -365,15 +367,15 @@ def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
         for each in of_scheme:
             why.update(each["unended"])
         if why:
-            told = "; ".join(f"{reason} ({count})" for reason, count in why.most_common(REASONS))
+            reasons = "; ".join(f"{why_} ({n})" for why_, n in why.most_common(REASONS))
             flows = sum(each["flows"] for each in of_scheme)
             label = experiment.style(scheme).label
-            lines.append(f"{label}: {why.total()} of {flows} flows. {told}")
+            lines.append(f"{label}: {why.total()} of {flows} flows. {reasons}")
     return lines
 
 
 def table(experiment: Experiment, rows: Sequence[Row]) -> list[list[str]]:
-    """A line for each scheme at each point."""
+    """The table of means: headings, then a line for each scheme at each point."""
     metrics = {n: m for n, m in experiment.metric.items() if not isinstance(m, Samples)}
     axes = [axis for axis in experiment.axis]
     head = ["scheme", *(_with_unit(axis.label, axis.unit) for axis in axes), "trials"]
@@ -408,7 +410,7 @@ def _point(point: Any) -> str:
 
 
 def shown(ours: Estimate) -> str:
-    """A mean and its interval; one far below the digits that are shown is 0."""
+    """A mean and its interval, which is shown as 0 where it is negligible."""
     mean, half = three_digits(ours.mean), ours.half_width
     if half is None:
         if ours.low is None or ours.high is None:
