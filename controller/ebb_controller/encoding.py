@@ -1,7 +1,7 @@
-"""Entities as P4Runtime messages, ready to be compared: what one is (its key) and what it says.
+"""Entities as P4Runtime messages, ready to be compared: an identity (key) and a value.
 
 Large fabrics repeat themselves: all edge switches of a fat-tree hold the same routes to other pods.
-So each entity is encoded once, and what switches tell is looked up by its bytes.
+So each entity is encoded once, and entities that switches report are looked up by their bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class Encoded:
-    """An entity in one fixed form, whoever said it. It does not change."""
+    """An entity in a canonical form, whoever encoded it. It does not change."""
 
     entity: Entity
     """The entity as finsy has it."""
@@ -41,7 +41,7 @@ class Encoded:
     value: bytes
     """The message as P4Runtime has it, byte strings shortest, repeated fields sorted."""
     is_entry: bool
-    """Whether it is a table entry, which other entities do not name."""
+    """Whether it is a table entry, to which no other entity refers."""
     is_default: bool
     """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
     section 9.1)."""
@@ -55,20 +55,21 @@ class Encoded:
 
 
 class Encoder:
-    """Encodes the entities of one P4 program, and remembers those that it has seen."""
+    """Encodes the entities of one P4 program, and caches them."""
 
     def __init__(self) -> None:
         self._planned: dict[int, Encoded] = {}
         """Encoded entities by the identity of the entity."""
         self._alive: list[Entity] = []
-        """These entities, whose identities nothing else may have."""
+        """These entities, so that no later object gets the identity of one."""
         self._known: dict[bytes, Encoded] = {}
         """Encoded entities by the bytes of a message that a switch sent."""
         self._once: dict[Any, Any] = {}
+        """Values of `once`."""
         self._templates = Templates()
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Something else that many switches share: made when it is first wanted by this key."""
+        """A value that many switches share, by its key; made on the first call."""
         if key not in self._once:
             self._once[key] = make()
         made: T = self._once[key]
@@ -119,8 +120,8 @@ class Encoder:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Keeps Python from looking for garbage while many objects are made of which none is: it looks
-    at all of them again and again, which takes as long as making them."""
+    """Disables the garbage collector while many objects are made, none of which is garbage: its
+    passes over all of them would take as long as making them."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -131,7 +132,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def describe(entity: Entity, schema: P4Schema) -> str:
-    """One entity as a person would name it."""
+    """An entity in words, for messages."""
     match entity:
         case P4TableEntry(is_default_action=True):
             return f"default action of table {entity.table_id} -> {entity.action_str(schema)}"
