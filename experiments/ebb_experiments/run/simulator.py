@@ -25,7 +25,7 @@ from ebb_experiments.run.conversation import Conversation, Line, SimulatorError
 
 
 class Sink(Protocol):
-    """Takes lines: a list, or what makes something shorter of them at once."""
+    """Takes lines: a list, or a table that keeps less of them."""
 
     def append(self, line: Line, /) -> None:
         """Takes a line."""
@@ -52,19 +52,19 @@ class Progress:
     packet_hops: int
     events: int
     ended: int
-    """How many transfers have ended, well or not."""
+    """Transfers that have ended, failed ones included."""
     unfinished: int
-    """How many have not, those yet to start included."""
+    """Transfers that have not, those yet to start included."""
     skipped_ns: int = field(default=0, kw_only=True)
     """Time that has been skipped, which is part of `at_ns`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause(Progress):
-    """Where the clock stopped, and what it took so far."""
+    """Progress when the clock has stopped."""
 
     seconds: float
-    """Real time for which the clock has run, all in all, in seconds."""
+    """Real time for which the clock has run since the start, s."""
 
 
 @dataclass
@@ -90,13 +90,13 @@ class Simulator:
     threads: int = 0
     """Threads; 0: as many as there are processors. The result does not depend on it."""
     workload_place: str = WORKLOAD
-    """Name for people of the file that the workload comes from."""
+    """Name of the file of the workload in messages."""
     coding_bps: int = 0
     """Rate at which a host codes a block of SCDP or Trevi, bit/s; 0: instantly."""
     vms: Mapping[str, Sequence[Line]] = field(default_factory=dict[str, list[Line]])
     """Virtual machines of hosts, by name, as the network file has them."""
     host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Keys of the network file about hosts: how long they wait, take and what they make up."""
+    """Keys of the network file about hosts: patience, time per packet, forgeries."""
     content: str = "zeros"
     skip: bool = False
     """Whether rounds that repeat each other are skipped."""
@@ -107,29 +107,30 @@ class Simulator:
     records: Sink = field(default_factory=list[Line])
     """Gets ended flows, at both ends, and transfers without one, in the simulator's units."""
     ends_with: Sequence[str] = ()
-    """Parts of the workload with which a run ends that ends with its flows; none: with all."""
+    """Parts of the workload whose end is the end of a run until flows end; empty: all parts."""
     arrivals_every_ns: int = 0
-    """How often it is noted how much of every object has arrived; 0: never."""
+    """Period of the samples of arrived bytes of every object, ns; 0: none."""
     arrivals: Sink = field(default_factory=list[Line])
-    """Gets `arrivals` lines: of an object, when it has ended, and at the report."""
+    """Gets `arrivals` lines: of an object when it has ended, or at the report."""
     samples: Sink = field(default_factory=list[Line])
     """Gets queue depths, in the simulator's units: `sampling` lines, and `sample` lines after
     each."""
     nics: list[Line] = field(default_factory=list)
-    """At the report, what happened to the NICs of hosts that obey PFC, in the simulator's units."""
+    """Set by the report: counts of the NICs of hosts that obey PFC, in the simulator's units."""
     tenants: Sink = field(default_factory=list[Line])
-    """At the report, gets `delays` lines, of packets between virtual machines."""
+    """Gets `delays` lines, of packets between virtual machines, at the report."""
     hypervisors: list[Line] = field(default_factory=list)
-    """At the report, what the hypervisor of each host with virtual machines did."""
+    """Set by the report: counts of the hypervisor of each host with virtual machines."""
     skips: list[Line] = field(default_factory=list)
-    """At the report, what has been skipped of each part of the workload, if anything may be."""
+    """Set by the report: rounds skipped of each part of the workload, if skipping is on."""
     meanwhile: Callable[[], None] = lambda: None
     """Called while it starts."""
     groups: list[Group] = field(default_factory=list)
     """Multicast groups of the transfers to come."""
     transfers: int = 0
-    """How many transfers are to come."""
+    """Number of transfers to come."""
     used_threads: int = 0
+    """Threads that the simulator uses, from its answer."""
     _sockets: TemporaryDirectory[str] | None = None
     _conversation: Conversation | None = None
 
@@ -188,8 +189,8 @@ class Simulator:
 
     @property
     def address(self) -> str:
-        """Where all switches serve P4Runtime: one connection is enough for them, and to open many
-        takes longer than what is said over each."""
+        """Address at which all switches serve P4Runtime: one connection is enough for them, and
+        opening many takes longer than their use."""
         return f"{self.loopback}:{self.topology.switches[0].grpc_port}"
 
     def __enter__(self) -> Simulator:
@@ -212,7 +213,7 @@ class Simulator:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # In the middle of a run it would not look whether there are orders.
+        # During a run it does not read orders, so it would not notice their end.
         self._end(patience=5.0 if kind is None else 0.0)
 
     def run(
@@ -222,7 +223,8 @@ class Simulator:
         until_flows_end: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> Pause:
-        """Lets the clock run until then, or until shortly after the last flow has ended."""
+        """Lets the clock run until `until_ns`, or with `until_flows_end` until shortly after the
+        last flow has ended."""
         self._running.order({"do": "run", "until_ns": until_ns, "flows": until_flows_end})
         for line in self._running.lines():
             match line["event"]:
@@ -243,12 +245,13 @@ class Simulator:
         raise self._running.died()
 
     def sample(self, every_ns: int, queues: Sequence[tuple[str, int, int]]) -> None:
-        """Looks at (switch, port, queue) every so often from now on."""
+        """Samples queues, as (switch, port, queue), every `every_ns` from now on."""
         names = [{"switch": s, "port": port, "queue": queue} for s, port, queue in queues]
         self._running.order({"do": "sample", "every_ns": every_ns, "queues": names})
 
     def report(self) -> str:
-        """Ends all samples, and tells what has not ended and the hash of the trace."""
+        """Ends all samples, gets the lines of transfers that have not ended and of all that is
+        reported at the end, and returns the hash of the trace."""
         self._running.order({"do": "report"})
         for line in self._running.lines():
             match line["event"]:
@@ -276,8 +279,8 @@ class Simulator:
         raise self._running.died()
 
     def finish(self) -> None:
-        """Lets it end by itself: there are no more orders, and nobody uses its services any more.
-        To leave the context waits until it has: the next one may be at the same address."""
+        """Lets it end by itself: there are no more orders, and its services are not used any more.
+        Leaving the context waits for its end: the next one may be at the same address."""
         self._running.finish()
 
     @property
@@ -290,7 +293,7 @@ class Simulator:
 
     @property
     def pid(self) -> int:
-        """Process id, for those who measure what the simulator takes."""
+        """Process id, for measurements of its processor time and memory."""
         return self._running.pid
 
     @property

@@ -1,4 +1,4 @@
-"""Traffic volume while a phase runs: what left each port in each time slot, under either clock.
+"""Traffic volume of each port by time slot while a phase runs, under either clock.
 
 The switches count in slots of their own clock (docs/volume-counters.md). A slot is read as soon as
 it is over, before the one after the next takes its place; one that is read too late is left out.
@@ -24,28 +24,28 @@ from ebb_topologies.model import Topology
 from ebb_experiments.results.tables import Row
 
 LOOKS_PER_SLOT = 2
-"""How often a switch says what time it is, under the wall clock: a slot that is over is seen before
-the next one is."""
+"""Reports of its time by a switch in each slot, under the wall clock: the end of a slot is noticed
+before that of the next one."""
 
 
 @dataclass
 class Volumes:
-    """Volume that was read of the switches of a fabric."""
+    """Traffic volume read from the switches of a fabric."""
 
     registers: Registers
     topology: Topology
     parameters: FabricParameters
-    """Those in force, slowed; volume is counted."""
+    """Parameters in force, slowed, which have volume counters."""
     counters: SlotCounters
-    """How the program counts."""
+    """Counters of the program."""
     counts: dict[str, dict[int, dict[Queue, Count]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    """By switch and slot, of queues that something left."""
+    """By switch and slot: counts of the queues that packets left."""
     missed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Slots of a switch that were not read in time, or not at all because it was away."""
+    """Slots that were not read in time, or not at all because the switch was away, by switch."""
     _next: dict[str, int] = field(default_factory=dict[str, int])
-    """The slot of a switch that is to be read next."""
+    """The slot to be read next, by switch."""
 
     @property
     def slot_ns(self) -> int:
@@ -53,20 +53,20 @@ class Volumes:
         return self.counters.slot_ns
 
     def due_ns(self, now_ns: int) -> int:
-        """When the slot ends that lasts now, or begins."""
+        """End of the slot that contains `now_ns`."""
         return (now_ns // self.slot_ns + 1) * self.slot_ns
 
     def begin(self, switch: str, now_ns: int) -> None:
-        """Reads a switch from the slot on that lasts now."""
+        """Reads slots of a switch from the present one on."""
         self._next[switch] = now_ns // self.slot_ns
 
     async def all_until(self, now_ns: int) -> None:
-        """Reads of all switches the slots that are over by their clock."""
+        """Reads the slots of all switches that are over by their clock."""
         await together(self.until(switch.name, now_ns) for switch in self.topology.switches)
 
     async def until(self, switch: str, now_ns: int) -> None:
-        """Reads the slots of a switch that are over by its clock. Of two or more the last one can
-        still be read."""
+        """Reads the slots of a switch that are over by its clock; of several only the last one, as
+        the others are overwritten."""
         if switch not in self._next:
             self.begin(switch, now_ns)
         current = now_ns // self.slot_ns
@@ -88,9 +88,9 @@ class Volumes:
     def rows(
         self, dilation: Dilation, head: Row, start_ns: Mapping[str, float] | None = None
     ) -> Iterator[Row]:
-        """Rows of the table `volume`, in nominal time: of each queue that anything has left, every
-        slot that was read. `start_ns`: when the traffic began by the clock of each switch; slots
-        before are left out. None: at 0."""
+        """Rows of the table `volume`, in nominal time: every slot that was read, for each queue
+        that any packet has left. `start_ns`: when the traffic began by the clock of each switch;
+        slots before are left out. None: at 0."""
         slot_ns = round(dilation.nominal_time(self.slot_ns))
         for switch, slots in self.counts.items():
             used = sorted({queue for counts in slots.values() for queue in counts})
@@ -108,7 +108,7 @@ class Volumes:
                     yield head | times | place | {"bytes": size, "packets": packets}
 
     def about(self, dilation: Dilation) -> dict[str, Any]:
-        """Its entries in run.json."""
+        """Entries of run.json about the volume."""
         missed = {switch: count for switch, count in self.missed.items() if count}
         return {
             "slot_ns": dilation.nominal_time(self.slot_ns),
@@ -119,18 +119,18 @@ class Volumes:
 
 @dataclass
 class VolumeWatch:
-    """One switch, under the wall clock: it says itself what time it is."""
+    """Reader of one switch under the wall clock, in time with the clock of the switch."""
 
     managers: TrafficManagers
     volumes: Volumes
     switch: str
     behind_ns: float = float("inf")
-    """The clock of this process less that of the switch: the smallest that was seen, as what a
-    switch tells takes a while."""
+    """The clock of this process less that of the switch: the smallest difference, since reports
+    take time to arrive."""
 
     async def look(self) -> None:
-        """Reads slots until it is cancelled, or the switch is restarted. While a slot is read, what
-        the switch tells is taken in, so that the next time is the latest."""
+        """Reads slots until it is cancelled, or the switch is restarted. Reports are also received
+        while a slot is read, so that each has the present time."""
         interval_ns = max(1, self.volumes.slot_ns // LOOKS_PER_SLOT)
         reading: asyncio.Task[None] | None = None
         try:
@@ -138,7 +138,7 @@ class VolumeWatch:
                 self.behind_ns = min(self.behind_ns, time.monotonic_ns() - stats.time_ns)
                 if reading is None or reading.done():
                     if reading is not None:
-                        reading.result()  # raises what nobody has expected
+                        reading.result()  # raises unexpected errors
                     reading = asyncio.create_task(self.volumes.until(self.switch, stats.time_ns))
         except ControllerError:
             self.volumes.missed[self.switch] += 1

@@ -18,7 +18,7 @@ from ebb_experiments.results.tables import Row
 from ebb_experiments.run.loop import LoopThread
 
 INTERVAL_NS = 10_000_000
-"""Time of the wall clock between two samples: often enough for a figure, and 1 % of a
+"""Time of the wall clock between two samples: short enough for a figure, and 1 % of a
 processor."""
 
 
@@ -55,7 +55,7 @@ class QueueWatch:
 
     def rows(self, start_ns: int, dilation: Dilation, head: Row) -> Iterator[Row]:
         """Rows of the table `samples`, from the start of the traffic on, in nominal time; of queues
-        that were ever seen to hold something."""
+        with a packet in any sample."""
         used = {queue for _, queues in self.looks for queue, packets, _ in queues if packets}
         end = self.topology.attachment(self.topology.host(self.host))
         place = {"switch": end.node, "port": end.port, "peer": self.host}
@@ -89,5 +89,5 @@ def watching(loop: LoopThread, watches: Sequence[Watch]) -> Iterator[None]:
     finally:
         for future in futures:
             if future.done():
-                future.result()  # raises what nobody has expected
+                future.result()  # raises unexpected errors
             future.cancel()

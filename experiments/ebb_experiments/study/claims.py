@@ -51,16 +51,16 @@ class Checked:
     ours: Estimate | None
     grade: Grade
     claim: int
-    """Number of the claim in its file, from 0; its points of `each` are rows of the same one."""
+    """Number of the claim in its file, from 0; each of its points (`each`) is a row."""
     headline: str | None = None
     samples: int | None = None
-    """Flows or jobs behind the least of its numbers, of all trials; none: it is not of these."""
+    """Flows or jobs of all trials behind the number with the fewest; none: it counts neither."""
     ended: float | None = None
-    """Least share of the flows of a trial that ended, of metrics that leave the others out."""
+    """Least share of flows that ended in a trial, over metrics that leave the others out."""
     enough: int | None = None
-    """About how many trials would decide it; none: it is decided, or nobody can say."""
+    """Estimated number of trials that would decide it; none: it is decided, or not known."""
     notes: list[str] = field(default_factory=list)
-    """Why it was not run or is not decided, and what else is to be known of our number."""
+    """Why it was not run or is not decided, and remarks on our number."""
     reason: str | None = None
     """Cause of a difference from the paper."""
     cause_status: str = ""
@@ -81,7 +81,7 @@ class Evaluated:
     samples: int | None
     ended: float | None
     enough_samples: int | None = None
-    """How many trials have ten samples beyond each percentile; none: these have."""
+    """Number of trials that would have ten samples beyond each percentile; none: these have."""
 
 
 def check(
@@ -159,7 +159,7 @@ def _judged(
     paper: Range | None,
     meaning: Meaning,
 ) -> tuple[Grade, list[str]]:
-    """The grade, and why it is undecided or what else is to be known."""
+    """The grade, and why it is undecided, or remarks."""
     if found.ours is None:
         return "undecided", found.doubts
     doubts = [*found.doubts, *crossings(found.ours, band, paper, meaning)]
@@ -180,7 +180,8 @@ def _judged(
 def _enough(
     found: Evaluated, band: tuple[float | None, float | None], meaning: Meaning
 ) -> int | None:
-    """How many trials make the interval narrow enough, and the samples of percentiles enough."""
+    """Number of trials with which the interval would be narrow enough, and the samples of
+    percentiles enough."""
     if found.ours is None:
         return None
     ours, edges = found.ours, [edge for edge in (*band, meaning.neutral) if edge is not None]
@@ -196,7 +197,7 @@ def crossings(
     paper: Range | None,
     meaning: Meaning,
 ) -> list[str]:
-    """Where the interval has both: values that the claim holds for, and others."""
+    """Doubts because the interval has values for which the claim holds, and others."""
     if ours.low is None or ours.high is None:
         return []
     low, high = (-np.inf if band[0] is None else band[0], np.inf if band[1] is None else band[1])
@@ -211,8 +212,8 @@ def crossings(
 
 
 def check_expressions(experiment: Experiment, where: str) -> None:
-    """Raises `InputError` if a claim names what its experiment does not have: a metric, a scheme,
-    an axis or a point of one. Needs no trial."""
+    """Raises `InputError` if a claim names a metric, a scheme, an axis or a point of one that its
+    experiment does not have. Needs no trial."""
     for claim in experiment.claim:
         try:
             for known in claim.points:
@@ -247,10 +248,10 @@ def evaluate(
     virtual: Sequence[Row],
     wall: Sequence[Row] = (),
 ) -> Evaluated:
-    """The expression of the means over the seeds with which all of its trials have been run. No
-    seed is left out in silence: a doubt names those with a trial or a value less, or with a
-    denominator of 0. A percentile of too few samples in each trial is one of all of them together;
-    the interval is then that of a bootstrap, otherwise the jackknife's over seeds."""
+    """The expression of the means over the seeds with which all of its trials have been run. For
+    each seed without a trial or a value, or with a denominator of 0, there is a doubt. Where a
+    trial has too few samples for a percentile, it is that of the samples of all trials; the
+    interval is then that of a bootstrap, otherwise the jackknife's over seeds."""
     data = {term: _at(wall if term.wall else virtual, term) for term in expression.terms}
     for term, rows in data.items():
         if not rows:
@@ -269,8 +270,8 @@ def evaluate(
 def _limits(
     expression: Expression, metrics: Mapping[str, Metric]
 ) -> tuple[float | None, float | None]:
-    """Between which values an expression must be: a time is not negative, nor is a ratio of times,
-    and a share is no more than the whole. A difference may be anything."""
+    """Least and greatest possible value of an expression: a time is not negative, nor is a ratio of
+    times, and a share is no more than the whole. A difference may be anything."""
     if expression.single is not None:
         return metrics[expression.single.metric].limits
     negative = any(metrics[term.metric].limits[0] != 0 for term in expression.terms)
@@ -287,18 +288,18 @@ class Numbers:
 
     @property
     def seeds(self) -> list[int]:
-        """Those with which all terms have been run; if there are none, any that one has."""
+        """Seeds with which all terms have been run; if there are none, those of any term."""
         of_terms = [{row["seed"] for row in rows} for rows in self.data.values()]
         return sorted(set.intersection(*of_terms) or set.union(*of_terms))
 
     @property
     def trials(self) -> int:
-        """Number of trials that the estimate rests on."""
+        """Number of trials of the estimate: seeds that all terms have, or 1 without any."""
         of_terms = [{row["seed"] for row in rows} for rows in self.data.values()]
         return len(set.intersection(*of_terms)) or 1
 
     def gaps(self) -> list[str]:
-        """A doubt about each seed that lacks something."""
+        """A doubt for each seed without a trial or a value of a term."""
         found = []
         of_terms = {term: {row["seed"] for row in rows} for term, rows in self.data.items()}
         every = sorted(set.union(*of_terms.values()))
@@ -328,19 +329,20 @@ class Numbers:
             if not sizes or not few_beyond(metric, min(sizes)):
                 continue
             percent, all_of = metric.percentile or 0, sum(sizes)
-            told = f"{percent:g}th percentile of {all_of} samples"
+            which = f"{percent:g}th percentile of {all_of} samples"
             if few_beyond(metric, all_of):
-                found.append(f"{told}, {beyond(percent, all_of):.2g} of them beyond it")
+                found.append(f"{which}, {beyond(percent, all_of):.2g} of them beyond it")
             elif not self._pooled(term):
                 found.append(
-                    f"{told}, which are not stored; a trial has {beyond(percent, min(sizes)):.2g} "
+                    f"{which}, which are not stored; a trial has {beyond(percent, min(sizes)):.2g} "
                     "beyond it"
                 )
         return list(dict.fromkeys(found))
 
     @property
     def enough_samples(self) -> int | None:
-        """How many trials have enough samples beyond every percentile; none: these have."""
+        """Number of trials that would have enough samples beyond every percentile; none: these
+        have."""
         found = []
         for term in self.data:
             metric, sizes = self.metrics[term.metric], self._sizes(term)
@@ -350,14 +352,14 @@ class Numbers:
         return max(found, default=None)
 
     def not_recorded(self) -> list[str]:
-        """A doubt if nobody knows how many flows a number leaves out."""
+        """A doubt if it is not known how many flows a number leaves out."""
         every = (row.get("ended", {}).get(t.metric, 1) for t, rows in self.data.items()
                  for row in rows)  # fmt: skip
         lacking = any(share is None for share in every)
         return ["the share of the flows that ended was not recorded"] if lacking else []
 
     def _sizes(self, term: Term) -> list[int]:
-        """Number of flows or jobs of a term in each trial, if it is of any."""
+        """Number of flows or jobs of a term in each trial, if it counts these."""
         of_each = (row.get("counts", {}).get(term.metric) for row in self.data[term])
         return [count for count in of_each if count is not None]
 
@@ -386,7 +388,7 @@ class Numbers:
         return min((share for share in shares if share is not None), default=None)
 
     def value(self, seeds: Sequence[int]) -> float:
-        """Value from the trials with these seeds, one as often as it is named."""
+        """Value from the trials with these seeds, each as often as it is listed."""
         return self.expression.value(lambda term: self._term(term, seeds))
 
     def _term(self, term: Term, seeds: Sequence[int]) -> float:
@@ -408,12 +410,13 @@ class Numbers:
         return [row["samples"][term.metric] for row in rows]
 
     def estimate(self, whole: float, doubts: list[str]) -> Estimate:
-        """With its interval; adds a doubt if there is none because a denominator is 0."""
+        """The estimate of `whole` with its interval. Adds a doubt if a denominator of 0 prevents
+        that."""
         seeds, n = self.seeds, self.trials
         if n < 2:
             return Estimate(whole, None, None, n)
         if any(map(self._pooled, self.data)):
-            return bootstrap(whole, n, self._again(seeds))
+            return bootstrap(whole, n, self._resampled(seeds))
         try:
             without = [self.value([s for s in seeds if s != left_out]) for left_out in seeds]
         except (DividedByZeroError, NotRunError) as error:
@@ -423,9 +426,9 @@ class Numbers:
             return jackknife_of_share(whole, without, all_of)
         return jackknife(whole, without, ratio=self.expression.ratio)
 
-    def _again(self, seeds: Sequence[int]) -> Callable[[np.random.Generator], float]:
-        """The value with seeds drawn anew, and with them the flows of pooled percentiles. A term
-        that the expression has twice is drawn once."""
+    def _resampled(self, seeds: Sequence[int]) -> Callable[[np.random.Generator], float]:
+        """A function that resamples: the value from seeds drawn with replacement, and from flows
+        of theirs for pooled percentiles. A term that the expression has twice is drawn once."""
         rows = {
             term: [row for seed in seeds for row in rows if row["seed"] == seed]
             for term, rows in self.data.items()
@@ -436,7 +439,7 @@ class Numbers:
             if self._pooled(term)
         }
 
-        def again(random: np.random.Generator) -> float:
+        def resample(random: np.random.Generator) -> float:
             drawn = Counter(random.choice(seeds, len(seeds)).tolist())
             values = {
                 term: tail.drawn([drawn[row["seed"]] for row in rows[term]], random)
@@ -450,11 +453,12 @@ class Numbers:
             except DividedByZeroError:
                 return np.inf
 
-        return again
+        return resample
 
 
 def _at(rows: Iterable[Row], term: Term) -> list[Row]:
-    """The trials of a scheme at points; axes that it does not vary along do not matter."""
+    """The trials of a term: of its scheme, at its points. Axes along which a trial does not vary do
+    not count."""
     return [
         row
         for row in rows
