@@ -1,5 +1,5 @@
-"""A fabric that runs, through the services that its processes have: traffic managers, fabric
-service, P4Runtime, traces. Used inside one event loop, that of gRPC."""
+"""A running fabric, through the services of its processes: traffic managers, fabric service,
+P4Runtime, traces. Used inside one event loop, that of gRPC."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ebb_dashboard.statistics_delta import StatisticsDelta, lost
 TRACE_SECONDS = 5.0
 """Time that a trace waits for packets."""
 MAX_LINES = 400
-"""Lines of a visit that are shown."""
+"""Most lines of a visit that are shown."""
 
 
 class Statistics(Protocol):
@@ -62,9 +62,10 @@ class Routes:
     """Functions of a controller of the fabric."""
 
     reroute: Callable[[], Any]
-    """Plans with the links that are up; a coroutine that returns a line for people."""
+    """Plans with the links that are up; a coroutine that returns a line for the page."""
     restart: Callable[[str], Any] | None = None
-    """Restarts a switch and installs it again; a coroutine. None: it finds out by itself."""
+    """Restarts a switch and installs its entries again; a coroutine. None: the controller detects
+    restarts by itself."""
 
 
 class Fabric:
@@ -81,7 +82,7 @@ class Fabric:
         trees: Callable[[], Trees] | None = None,
     ) -> None:
         """`addresses`: where a switch serves P4Runtime, and its device id. `links` none: no service
-        tells of links; `routes` none: no controller of ours is at hand. `trees`: the multicast
+        reports links; `routes` none: there is no controller of ours. `trees`: the multicast
         groups of such a controller; none: those that the switches hold."""
         self.picture = picture
         self.dilation = dilation

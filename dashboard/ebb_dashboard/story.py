@@ -1,4 +1,4 @@
-"""Messages so far, as far as a page that is opened now needs them. Bounded, without IO."""
+"""The messages so far that a newly opened page needs. Bounded, without IO."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 Data = dict[str, Any]
 Value = TypeVar("Value")
 Message = tuple[str, Data]
-"""Name of the event, and what it tells (docs/dashboard.md)."""
+"""Name and data of an event (docs/dashboard.md)."""
 
 RECENT_CELLS = 60_000
 """Most numbers of ports that are kept of samples: 750 samples of a fat-tree of 20 switches."""
 MAX_RECENT = 750
+"""Most samples that are kept."""
 LINES = 200
-"""How many lines of what was done are kept."""
+"""Most lines about steps that are kept."""
 MAX_PHASES = 200
-"""How many phases of schemes are kept; the oldest ones go."""
+"""Most phases of schemes that are kept; the oldest ones are removed."""
 CURVE_POINTS = 4000
-"""Points of the queue of one phase; beyond that every second one is left out."""
+"""Most points of a curve; beyond that every second one is left out."""
 
 
 @dataclass
@@ -32,10 +33,12 @@ class Curve:
     bytes: list[int] = field(default_factory=list)
     """Bytes in the longest queue of all ports then."""
     _every: int = 1
+    """Points added per point that is kept."""
     _skipped: int = 0
+    """Points added since the last one that was kept."""
 
     def add(self, t_ns: float, size: int) -> None:
-        """A point; later than those before."""
+        """Adds a point, which is later than those before."""
         self._skipped += 1
         if self._skipped < self._every:
             return
@@ -110,7 +113,7 @@ def _of(data: Data) -> tuple[str, str]:
 
 
 def _kept(kept: dict[tuple[str, str], Value], key: tuple[str, str], new: Value) -> Value:
-    """The value of the key, which is a new one if there is none; the oldest make room."""
+    """The value of the key, `new` if it has none; the oldest key makes room for it."""
     if key not in kept:
         while len(kept) >= MAX_PHASES:
             del kept[next(iter(kept))]
