@@ -1,4 +1,4 @@
-"""Everything that is asked of one series: laws, comparisons, tail, dependence."""
+"""Fits of one series: laws, their comparisons, tail, dependence of bins."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ebb_volume.notes import Notes
 from ebb_volume.series import Numbers, Series
 
 LEAST_BINS = 20
-"""Bins with traffic below which nothing is fitted."""
+"""Least number of bins with traffic for a fit."""
 MOST_FITTED = 1_000_000
-"""Bins of which the laws are fitted; the first ones of more."""
+"""Most bins that laws are fitted to; of a longer series the first ones."""
 MOST_BOOTSTRAPPED = 10_000
-"""Bins of a bootstrap; of more, as many at equal distances."""
+"""Most bins of a bootstrap; of a longer series bins at equal distances."""
 
 
 class Unfit(Exception):
@@ -26,7 +26,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class LawFit:
-    """A law and how it fits."""
+    """A fitted law, and measures of its fit."""
 
     law: Law
     log_likelihood: float
@@ -35,9 +35,9 @@ class LawFit:
     correlation: float
     """Correlation of the probability plot."""
     distance: float
-    """Kolmogorov-Smirnov."""
+    """Kolmogorov-Smirnov distance."""
     p: float | None = None
-    """By bootstrap; none: was not asked for."""
+    """p-value by bootstrap; none: not computed."""
     p_error: float | None = None
 
 
@@ -59,9 +59,9 @@ class Fit:
 
     series: Series
     values: Numbers
-    """Bytes of the bins with traffic, which the laws are about."""
+    """Bytes of the bins with traffic, to which the laws are fitted."""
     zero_share: float
-    """Share of the bins without any."""
+    """Share of the bins without traffic."""
     laws: dict[str, LawFit]
     comparisons: list[Comparison]
     tail: TailFit | None
@@ -76,12 +76,12 @@ class Fit:
 
     @property
     def leading(self) -> list[str]:
-        """Laws that none beats."""
+        """Laws that no other law beats."""
         return comparison.leading(self.comparisons, list(self.laws))
 
 
 def usable(series: Series) -> Numbers:
-    """Bytes of the bins with traffic. Raises `Unfit`."""
+    """Bytes of the bins with traffic. Raises `Unfit` for too few of them, or constant ones."""
     values = series.bytes[series.bytes > 0].astype(np.float64)
     if len(values) < LEAST_BINS:
         raise Unfit(
@@ -99,7 +99,7 @@ def usable(series: Series) -> Numbers:
 def fit(
     series: Series, notes: Notes, rounds: int = 0, seed: int = 1, with_tail: bool = True
 ) -> Fit:
-    """`rounds`: of each bootstrap; 0: no p-values. Raises `Unfit`."""
+    """Fits all laws to a series. `rounds`: of each bootstrap; 0: no p-values. Raises `Unfit`."""
     if len(series) > MOST_FITTED:
         notes.add(
             f"{series.name}: laws are fitted to the first {MOST_FITTED} of {len(series)} bins"

@@ -19,14 +19,14 @@ from scipy import integrate, optimize
 from ebb_volume.series import Numbers
 
 CANDIDATES = 200
-"""Least values that are tried."""
+"""Number of least values that are tried."""
 LEAST_TAIL = 50
-"""Values that have to be in the tail."""
+"""Least number of values in a tail."""
 MOST_TAIL = 20_000
-"""Values of the tail with which laws are compared; of more, as many are drawn."""
+"""Most values of a tail in the comparison of laws; of a longer tail a random sample."""
 EXPONENTS = (1.01, 1e3)
-"""Range of the exponent for `powerlaw`, whose own ends at 3: tails of traffic have 5 and more, and
-beside an exponent of 3 every other law wins."""
+"""Range of the exponent for `powerlaw`, whose default ends at 3: tails of traffic have 5 and more,
+and against an exponent of 3 every other law wins."""
 ALTERNATIVES = {
     "log-normal": "lognormal",
     "exponential": "exponential",
@@ -42,11 +42,11 @@ class PowerLaw:
     alpha: float
     x_min: float
     tail: int
-    """Values from x_min on."""
+    """Number of values from x_min on."""
     distance: float
-    """Largest difference between the shares of the tail and the law's."""
+    """Kolmogorov-Smirnov distance between tail and law."""
     candidates: int
-    """Least values that were tried."""
+    """Number of least values that were tried."""
 
     def draw(self, count: int, rng: np.random.Generator) -> Numbers:
         """A sample of independent values."""
@@ -108,7 +108,7 @@ def fit(values: Numbers, candidates: int = CANDIDATES) -> PowerLaw | None:
 
 
 def truncated(values: Numbers, x_min: float) -> TruncatedPowerLaw | None:
-    """By maximum likelihood; none: too few values, or the optimiser finds no maximum."""
+    """The fit by maximum likelihood; none: too few values, or the optimiser finds no maximum."""
     tail = values[values >= x_min] / x_min
     if len(tail) < LEAST_TAIL:
         return None
@@ -136,7 +136,7 @@ def log_exponential_integral(order: float, argument: float) -> float:
     def integrand(s: float) -> float:
         return float(np.exp(s * (1 - order) - argument * np.expm1(s)))
 
-    # t = e^s; behind the limit the integrand is below e^-700.
+    # t = e^s; beyond the limit the integrand is below e^-700.
     limit = float(np.log1p((700 + 40 * abs(1 - order)) / argument))
     total, _error = integrate.quad(integrand, 0, limit, limit=200)
     return float(np.log(total)) - argument if total > 0 else float("inf")
