@@ -128,10 +128,9 @@ class Network:
         """Tenants and how many of their VMs each host has, by name."""
 
     def _blocking_bytes(self, tier: int, direction: Direction) -> Whole:
-        """Bytes beyond all arrival curves that a guaranteed packet may wait for, at each port of a
-        tier: a packet of lower priority, and at a host's interface the rest of a batch that was
-        made before it came, and void frames, which have a least length
-        (`docs/tenant-pacer.md`)."""
+        """What a guaranteed packet may have to wait for that no curve has, at each port of a tier:
+        a packet of lower priority, and at a host's interface the rest of a batch that was made
+        before it came, and void frames that were no shorter (`docs/tenant-pacer.md`)."""
         rate = self.tree.tiers[tier].rate_bps
         bytes_ = np.full(len(rate), self.blocking_bytes, np.int64)
         if self.batch_ns and (tier, direction) == (0, "up"):

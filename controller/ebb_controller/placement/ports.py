@@ -12,34 +12,31 @@ from ebb_controller.placement.curves import NANOBITS_PER_BYTE, Curve
 from ebb_controller.placement.tree import Tier, Whole
 
 Constraint = Literal["queue", "rate", "none"]
-"""Constraint of a port. `queue`: neither the bound of its backlog nor the sum of rates exceeds what
-it has; `rate`: the sum of rates does not (Oktopus)."""
+"""Constraint of a port: that its queue bound, and with it its rate, is not more than it has; only
+the rate (Oktopus); or nothing."""
 NEVER_NS = 2**62
-"""Knee in a place of the table without a curve."""
+"""The knee of no curve."""
 MOST_NB = 2**62
-"""Highest backlog that is computed, nanobits: no port has room for as much."""
+"""No port has room for as much, nanobits."""
 MOST_CELLS = 2_000_000
-"""Most knees, over ports and curves, that are computed with at once: it bounds the memory."""
+"""Knees, over ports and curves, that are looked at together: it bounds the memory."""
 FIRST_WIDTH = 8
 """Knees that a port has room for at first."""
 
 
 class PortTable:
-    """Exact sums of the arrival curves at each port; reading methods take many ports at once."""
+    """Exact sums per port, of as many ports at once as somebody asks about."""
 
     def __init__(self, tier: Tier, blocking_bytes: int | Whole) -> None:
-        """`blocking_bytes`: bytes that a guaranteed packet may wait for beside guaranteed traffic,
-        at every port or at each."""
+        """`blocking_bytes`: what a guaranteed packet may wait for beside others, of every port or
+        of each."""
         count = len(tier)
         self.rate_bps = tier.rate_bps
         self.room_nb: Whole = (tier.queue_bytes - blocking_bytes) * NANOBITS_PER_BYTE
         """Buffer for guaranteed traffic, nanobits."""
         self.burst_nb, self.peak_bps, self.used_bps, self.curves = np.zeros((4, count), np.int64)
-        """Sums of bursts, peak rates and rates, and number of curves, by port."""
         self._knee_ns = np.full((count, FIRST_WIDTH), NEVER_NS, np.int64)
-        """Knees of the curves of each port, in order of time."""
         self._drop_bps = np.zeros((count, FIRST_WIDTH), np.int64)
-        """Decrease of the rate of a curve at each of these knees."""
 
     def add(self, port: int, curve: Curve) -> None:
         """Adds an arrival curve."""
@@ -67,7 +64,8 @@ class PortTable:
         self._sum(port, curve, -1)
 
     def _place(self, port: int, knee_ns: int, drop_bps: int) -> int:
-        """Index of a knee, or for its insertion: they are in order of time, then of their drop."""
+        """Where a knee is, or would be: they are in order of time, those of one time in order of
+        their drop."""
         knees = self._knee_ns[port, : self.curves[port]]
         first, last = np.searchsorted(knees, knee_ns), np.searchsorted(knees, knee_ns, "right")
         return int(first + np.searchsorted(self._drop_bps[port, first:last], drop_bps))
@@ -105,7 +103,7 @@ class PortTable:
 
     def backlog_nb(self, ports: Whole, curves: Sequence[Curve]) -> Whole:
         """Backlog bounds with each of the curves added, nanobits, at most `MOST_NB`: a row per
-        port. Valid where the sum of the rates is not above the port's."""
+        port. Right where the sum of the rates is not above the port's."""
         width = max(int(self.curves[ports].max(initial=0)), 1)
         knee, drop = self._knee_ns[ports, :width], self._drop_bps[ports, :width]
         zero = np.zeros((len(ports), 1), np.int64)

@@ -1,9 +1,9 @@
 """Finds hosts for a tenant's VMs: as low in the tree as possible, and there the first that fit.
 
-Each node of the tree has a set: the numbers of VMs that it can hold such that it and its ports keep
-their constraints. A set is an integer whose bit m says that m VMs fit; that of a parent follows
-from those of its children. A maximum would not do, since a port may take more VMs and not fewer:
-with m of N VMs below it, traffic from above decreases as m grows.
+What a node of the tree can hold is the set of numbers of VMs for which it and its ports keep their
+constraints. A set is an integer whose bit m says that m VMs fit; that of a parent follows from
+those of its children. So nothing that fits is missed, though a port may fit more VMs and not fewer
+(with m of N VMs below it, less comes from above as m grows).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CONSTRAINTS: dict[Algorithm, Constraint] = {
 }
 """Constraint at ports, by algorithm."""
 BLOCK = 4_096
-"""Hosts whose ports are checked in one call."""
+"""Hosts whose ports are looked at together."""
 
 WORD_BITS = 62
-"""Highest number of VMs, exclusive, whose bit fits into a word of NumPy."""
+"""Numbers of VMs that fit as bits into a word."""
 
 Sets = tuple[int, ...]
-"""Sets of numbers of VMs, by the number of hosts that they are placed on; the last is for the
-least number of hosts or more."""
+"""Numbers of VMs as bits, by the number of hosts that they are on; the last is of all that are
+enough."""
 Hosts = dict[int, int]
 """VMs by host."""
 
@@ -57,32 +57,29 @@ def levels(network: Network, request: Request, algorithm: Algorithm) -> Iterator
 
 
 class _Search:
-    """The search for hosts of one request. `level` is the tier above which its paths turn round."""
-
     def __init__(self, network: Network, request: Request, algorithm: Algorithm) -> None:
         self.network, self.request = network, request
         self.algorithm = algorithm
         self.constraint: Constraint = CONSTRAINTS[algorithm] if request.guarantee else "none"
-        self.least_hosts = request.hosts if request.hosts > 1 else 0
+        self.enough = request.hosts if request.hosts > 1 else 0
         """Least number of hosts for the VMs; 0: any."""
         self.full = (1 << (request.vms + 1)) - 1
-        """The set of all numbers up to that of the VMs."""
         self.kinds = [network.kinds(tier) for tier in range(len(network.tree.tiers) + 1)]
         self.blocks: dict[int, list[int]] = {}
-        """Sets of the hosts, by block."""
-        self.unlimited: dict[tuple[int, int], Sets] = {}
-        """Sets of nodes if their links had no limits, by tier and node."""
-        self.of_kind: dict[tuple[int, int], Sets] = {}
-        """Sets of empty nodes, by tier and kind: those of a kind are equal."""
+        """Numbers of VMs that hosts can hold, by block."""
+        self.below: dict[tuple[int, int], Sets] = {}
+        """VMs that nodes could hold if their links had no limits, by tier and node."""
+        self.like: dict[tuple[int, int], Sets] = {}
+        """VMs that empty nodes can hold, by tier and kind."""
 
     def run(self) -> Hosts | None:
         network, wanted = self.network, self.request.vms
-        if not self.least_hosts:
+        if not self.enough:
             alone = np.flatnonzero(network.free >= wanted)
             if len(alone):
                 return {int(alone[0]): wanted}
         for level in levels(network, self.request, self.algorithm):
-            self.blocks, self.unlimited, self.of_kind = {}, {}, {}
+            self.blocks, self.below, self.like = {}, {}, {}
             free, kinds = network.free_below(level + 1), self.kinds[level + 1]
             failed = set()
             for root, nodes in enumerate(network.tree.roots(level)):
@@ -90,32 +87,32 @@ class _Search:
                     continue
                 children = self._children(level, nodes, level)
                 if self._total(children)[-1] >> wanted & 1:
-                    return self._choose(level, nodes, children, (self.least_hosts, wanted), level)
+                    return self._choose(level, nodes, children, (self.enough, wanted), level)
                 failed.add(kinds[root])
                 failed.discard(USED)
         return None
 
     def _children(self, tier: int, nodes: range, level: int) -> list[Sets]:
-        """Sets of the nodes, their own links included."""
+        """VMs that each of the nodes can hold, by its own links too."""
         if tier == 0:
             return [self._sets_of_host(mask) for mask in self._masks(nodes, level)]
         kinds = self.kinds[tier][nodes.start : nodes.stop].tolist()
         new = [
             node
             for index, (node, kind) in enumerate(zip(nodes, kinds, strict=True))
-            if kind == USED or ((tier, kind) not in self.of_kind and kind not in kinds[:index])
+            if kind == USED or ((tier, kind) not in self.like and kind not in kinds[:index])
         ]
         found = dict(zip(new, self._by_links(tier, new, level), strict=True))
         for node in new:
             if (kind := kinds[node - nodes.start]) != USED:
-                self.of_kind[tier, kind] = found[node]
+                self.like[tier, kind] = found[node]
         return [
-            found[node] if node in found else self.of_kind[tier, kind]
+            found[node] if node in found else self.like[tier, kind]
             for node, kind in zip(nodes, kinds, strict=True)
         ]
 
     def _by_links(self, tier: int, nodes: Sequence[int], level: int) -> list[Sets]:
-        """Sets of nodes above the hosts, computed for each of them."""
+        """VMs that nodes above the hosts can hold, each computed."""
         below = self.network.tree.tiers[tier].children
         inside = [self._inside(tier, node, below[node], level) for node in nodes]
         some = 0
@@ -130,14 +127,14 @@ class _Search:
         ]
 
     def _inside(self, tier: int, node: int, below: range, level: int) -> Sets:
-        """Sets of a node if its links had no limits."""
-        if (tier, node) not in self.unlimited:
-            if tier == 1 and not self.least_hosts:
+        """VMs that a node could hold if its links had no limits."""
+        if (tier, node) not in self.below:
+            if tier == 1 and not self.enough:
                 sets = self._of_hosts(below, level)
             else:
                 sets = self._total(self._children(tier - 1, below, level))
-            self.unlimited[tier, node] = sets
-        return self.unlimited[tier, node]
+            self.below[tier, node] = sets
+        return self.below[tier, node]
 
     def _of_hosts(self, hosts: range, level: int) -> Sets:
         masks = self._masks(hosts, level)
@@ -148,12 +145,12 @@ class _Search:
         return self._total([self._sets_of_host(mask) for mask in masks])
 
     def _sets_of_host(self, mask: int) -> Sets:
-        if not self.least_hosts:
+        if not self.enough:
             return (mask | 1,)
-        return (1, mask) + (0,) * (self.least_hosts - 1)
+        return (1, mask) + (0,) * (self.enough - 1)
 
     def _masks(self, hosts: range, level: int) -> Sequence[int]:
-        """The set of each of the hosts, without 0."""
+        """Numbers of VMs, without 0, that each of the hosts can hold."""
         found: list[int] = []
         for block in range(hosts.start // BLOCK, (hosts.stop - 1) // BLOCK + 1):
             if block not in self.blocks:
@@ -182,7 +179,7 @@ class _Search:
         return masks
 
     def _allowed(self, tier: int, nodes: Whole, counts: Sequence[int], level: int) -> list[int]:
-        """For each of the nodes the set of those of `counts` that its links can take below it."""
+        """For each of the nodes, which of the numbers of VMs below it its links can take."""
         if not counts:
             return [0] * len(nodes)
         if self.constraint == "none":
@@ -203,27 +200,27 @@ class _Search:
         return self._prefixes(children)[-1]
 
     def _prefixes(self, children: Sequence[Sets]) -> list[Sets]:
-        """Sets of the first 0, 1, .. of the children together."""
-        sums: list[Sets] = [(1,) + (0,) * self.least_hosts]
+        """VMs that the first 0, 1, .. of the children can hold together."""
+        sums: list[Sets] = [(1,) + (0,) * self.enough]
         for child in children:
             sums.append(self._sum(sums[-1], child))
         return sums
 
     def _sum(self, a: Sets, b: Sets) -> Sets:
-        if not self.least_hosts:
+        if not self.enough:
             return (_shifted(a[0], b[0]) & self.full,)
-        found = [0] * (self.least_hosts + 1)
+        found = [0] * (self.enough + 1)
         some = [(j, right) for j, right in enumerate(b) if right]
         for i, left in enumerate(a):
             for j, right in some if left else ():
-                found[min(i + j, self.least_hosts)] |= _shifted(left, right) & self.full
+                found[min(i + j, self.enough)] |= _shifted(left, right) & self.full
         return tuple(found)
 
     def _choose(
         self, tier: int, nodes: range, children: Sequence[Sets], target: tuple[int, int], level: int
     ) -> Hosts:
-        """A placement of `target`, which is (least hosts, VMs): the first nodes get as many VMs as
-        leaves a number that the others can hold."""
+        """A placement of VMs on at least a number of hosts: the first nodes take what they can so
+        that the others can take the rest."""
         found: Hosts = {}
         prefixes = self._prefixes(children)
         for index in range(len(nodes) - 1, -1, -1):
@@ -242,15 +239,15 @@ class _Search:
     def _split(
         self, before: Sets, own: Sets, target: tuple[int, int]
     ) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Division of `target`, which is (hosts, VMs), between the nodes before a node and the node
-        itself, which gets as few VMs as possible."""
+        """What the nodes before and a node itself take of a number of VMs, the latter as few as
+        possible, each with on how many hosts."""
         hosts, vms = target
         for few in range(vms + 1):
             for j, right in enumerate(own):
                 if not right >> few & 1:
                     continue
                 for i, left in enumerate(before):
-                    if left >> (vms - few) & 1 and min(i + j, self.least_hosts) == hosts:
+                    if left >> (vms - few) & 1 and min(i + j, self.enough) == hosts:
                         return (i, vms - few), (j, few)
         raise AssertionError(f"{vms} VMs are not the sum of what nodes can hold")
 

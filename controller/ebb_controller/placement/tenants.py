@@ -1,4 +1,4 @@
-"""The file of tenants: resources of the network beside its topology, and requests of tenants."""
+"""The file of tenants: what the network has that the topology does not say, and who wants what."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ebb_controller.placement.tree import Multipath, of_topology
 MAX_QUEUE_BYTES = 2**26
 """64 MiB: sums of amounts of data fit into 64 bits."""
 MAX_VMS = 4_096
-"""Most VMs of a tenant."""
+"""VMs of a tenant."""
 MAX_FAULT_DOMAINS = 16
-"""Highest number that a tenant may require as its least number of hosts."""
+"""Hosts on which a tenant may ask to be at least."""
 MAX_TENANTS = 10_000
-"""Most tenants of a file."""
+"""Tenants of a file."""
 
 Rate = Annotated[int, Field(gt=0, le=MAX_RATE_BPS)]
 Bytes = Annotated[int, Field(gt=0, le=MAX_QUEUE_BYTES)]
@@ -50,8 +50,8 @@ class NetworkSpec(Spec):
     best_effort: bool = True
     """Whether there is traffic of lower priority: a packet of it may be in service at each port."""
     batch_ns: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
-    """Length of the batches that pacers with void frames hand to the interface of a host, ns
-    (Moncaster section 5.5: 50 us); 0: they hand it each packet by itself."""
+    """What the interface of a host gets at a time from pacers that fill gaps with void frames, ns
+    (Moncaster section 5.5: 50 us); 0: each packet by itself."""
     multipath: Multipath = "hashed"
     """`hashed`: any of several links may get all traffic of its tier; `spread`: each its share."""
 
@@ -72,7 +72,7 @@ class TenantSpec(Spec):
     delay_ns: Annotated[int, Field(gt=0, le=10_000_000_000)] | None = None
     """d: longest delay of a conforming packet, ns; none: no guarantee of delay."""
     hosts: Annotated[int, Field(ge=1, le=MAX_FAULT_DOMAINS)] = 1
-    """Least number of hosts for its VMs, so that not all fail together."""
+    """Least number of hosts that its VMs are placed on, so that not all fail together."""
 
     @model_validator(mode="after")
     def _consistent(self) -> TenantSpec:

@@ -13,9 +13,9 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Link, Topology
 
 Multipath = Literal["hashed", "spread"]
-"""Load of several links between the same tiers. `hashed`: any of them may get all traffic through
-its tier, a bound for every routing; `spread`: each gets its share, as if packets were sprayed
-evenly."""
+"""Load of several links between the same tiers: `hashed`, any of them may get all that goes
+through its tier, which is a bound for every routing; `spread`, each gets its share, as if packets
+were sprayed evenly."""
 Whole = npt.NDArray[np.int64]
 
 
@@ -70,8 +70,8 @@ class Tree:
 
     @cached_property
     def kinds(self) -> tuple[Whole, ...]:
-        """Kind of each node, by tier, and of the root: nodes of one kind have links of equal rate
-        and room, and equal subtrees."""
+        """For each node of each tier, and for the root, a number that nodes share which are alike:
+        in rate and room of their links, and in what is below them."""
         found: list[Whole] = []
         for tier in self.tiers:
             below = [tuple(found[-1][c.start : c.stop]) if found else () for c in tier.children]
@@ -90,7 +90,7 @@ class Tree:
         return (*found, np.array([len(self.hosts)]))
 
     def hosts_count(self, tier: int) -> Whole:
-        """Number of hosts of each node of a tier, or of the root if there is no such tier."""
+        """How many hosts each node of a tier has, or the root, if there is no such tier."""
         return self._hosts_counts[tier]
 
     def ancestor(self, host: int, tier: int) -> int:
@@ -134,8 +134,8 @@ def regular(
     oversubscription: tuple[float, float] = (1.0, 1.0),
     delay_ns: int = 0,
 ) -> Tree:
-    """Equal pods of equal racks. `oversubscription` of racks, and of pods: the rates of the
-    links below a link, together, over its own. Every port has room for `queue_ns` at its rate. With
+    """Equal pods of equal racks. `oversubscription` of racks, and of pods: by how much the rates of
+    what is below a link are more than its own. Every port has room for `queue_ns` at its rate. With
     one pod there are two tiers, with one rack too there is one."""
     racks, of_rack, of_pod = pods * racks_per_pod, *oversubscription
     rack_bps = int(rate_bps * hosts_per_rack / of_rack)
@@ -245,8 +245,8 @@ class _Group:
         if len(parts) == 1:
             return None
         parts.sort(key=lambda part: part[0][0])
-        members = [frozenset().union(top, *(self.members[i] for i in own)) for own, top in parts]
-        names = [self.names[own[0]] for own, _ in parts]
+        members = [frozenset().union(upper, *(self.members[i] for i in of)) for of, upper in parts]
+        names = [self.names[of[0]] for of, _ in parts]
         return _Group(members, [frozenset(upper) for _, upper in parts], names)
 
 

@@ -1,4 +1,4 @@
-"""The part of an experiment file about a data centre and its tenants."""
+"""What an experiment file says of a data centre and its tenants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Count = Annotated[int, Field(ge=1, le=100_000)]
 
 @cache
 def fingerprint() -> str:
-    """Digest of the code that a trial depends on: this package, and the placement."""
+    """Of the code that a trial depends on: this package, and the placement."""
     files = [*Path(__file__).parent.glob("*.py")]
     files += Path(ebb_controller.placement.__path__[0]).glob("*.py")
     content = b"".join(path.read_bytes() for path in sorted(files))
