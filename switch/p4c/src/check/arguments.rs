@@ -200,6 +200,12 @@ impl Checker<'_> {
         args: &'b [ast::Arg],
         span: Span,
     ) -> Option<Vec<Option<&'b ast::Arg>>> {
+        if let Some(other) = mixed(args) {
+            let message = "some arguments have names, and some have none";
+            let help = "name all of them, or none";
+            self.error_with_help("mixed-arguments", other.value.span, message, help);
+            return None;
+        }
         let mut given: Vec<Option<&ast::Arg>> = vec![None; params.len()];
         for (i, arg) in args.iter().enumerate() {
             let position = match &arg.name {
@@ -221,6 +227,11 @@ impl Checker<'_> {
             };
             let slot = given.get_mut(position).filter(|slot| slot.is_none());
             let Some(slot) = slot else {
+                if let Some(arg_name) = &arg.name {
+                    let message = format!("argument `{}` is given twice", arg_name.text);
+                    self.error("duplicate-name", arg_name.span, message);
+                    return None;
+                }
                 let message = format!(
                     "`{name}` takes {} arguments, {} given",
                     params.len(),
@@ -248,6 +259,12 @@ impl Checker<'_> {
         Diagnostic::error("argument-count", span, message)
             .help(format!("the parameters are ({})", list.join(", ")))
     }
+}
+
+/// The first argument with a name behind one without, or the converse (P4_16, section 8.21).
+fn mixed(args: &[ast::Arg]) -> Option<&ast::Arg> {
+    let named = args.first()?.name.is_some();
+    args.iter().find(|arg| arg.name.is_some() != named)
 }
 
 /// The order in which arguments with names are written, as indices of the parameters; those that have their default
