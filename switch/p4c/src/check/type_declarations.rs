@@ -7,6 +7,7 @@ use num_bigint::BigInt;
 use super::rules::{distinct_names, field_types, new_types};
 use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind as Kind};
+use crate::eval;
 use crate::names::Places;
 use crate::types::{EnumType, FieldType, Fields, NewType, StructKind, StructType, Type};
 
@@ -40,10 +41,7 @@ impl Checker<'_> {
                 }
                 let values: Vec<BigInt> = members
                     .iter()
-                    .map(|(_, value)| {
-                        let value = self.expr_of(value, &underlying);
-                        value.as_int().cloned().unwrap_or_default()
-                    })
+                    .map(|(_, value)| self.member_value(value, &underlying))
                     .collect();
                 self.declare_enum(d, &names, Some((underlying, values)));
             }
@@ -119,6 +117,26 @@ impl Checker<'_> {
         } else {
             self.declare(&d.name, Entity::Generic(Rc::new((vars, ty))));
         }
+    }
+
+    /// The value of a member of a serializable enum, which its type can hold (P4_16, section 7.2.1); 0 if it has
+    /// none.
+    fn member_value(&mut self, value: &ast::Expr, underlying: &Type) -> BigInt {
+        let value = self.expr(value);
+        if let (Type::Int, Type::Bits { width, signed }) = (&value.ty, underlying.stored())
+            && let Some(number) = value.as_int()
+            && !eval::fits(number, *width, *signed)
+        {
+            let message = format!("{number} does not fit in `{}`", self.show(underlying));
+            self.error("bad-enum-value", value.span, message);
+            return BigInt::default();
+        }
+        let value = self.coerce(value, underlying);
+        if value.as_int().is_none() && !value.ty.is_poison() {
+            let message = "the value of a member must be known at compile time";
+            self.error("not-constant", value.span, message);
+        }
+        value.as_int().cloned().unwrap_or_default()
     }
 
     /// An enum, with its type and the value of each member if it is serializable.
