@@ -422,7 +422,7 @@ impl Checker<'_> {
         let action = self.action_call(table, &entry.action)?;
         let annotations = self.annotations(&entry.annotations);
         let priority = match &entry.priority {
-            Some(priority) => Some(Priority::Table(self.constant_int(priority)?.to_u64()?)),
+            Some(priority) => Some(Priority::Table(self.entry_priority(priority)?)),
             None => annotations::number(&annotations, "priority").map(Priority::Bmv2),
         };
         Some(Entry {
@@ -432,6 +432,17 @@ impl Checker<'_> {
             is_const: all_const || entry.is_const,
             span: entry.span,
         })
+    }
+
+    /// A priority that P4Runtime and BMv2 can give an entry.
+    fn entry_priority(&mut self, priority: &ast::Expr) -> Option<u64> {
+        let number = self.constant_int(priority)?;
+        let found = number.to_u64().filter(|n| *n <= i32::MAX as u64);
+        if found.is_none() {
+            let message = format!("the priority {number} is not between 0 and {}", i32::MAX);
+            self.error("bad-priority", priority.span, message);
+        }
+        found
     }
 
     /// Warns of a quotient of two numbers that is meant as a prefix.

@@ -33,6 +33,14 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
             3: NoAction();
         }
     }
+    table no_number {
+        key = { meta.x: ternary; }
+        actions = { NoAction; }
+        entries = {
+            priority = -3: 1: NoAction();
+            priority = 1 << 31: 2: NoAction();
+        }
+    }
     table no_way_down {
         key = { meta.x: ternary; }
         actions = { NoAction; }
@@ -40,6 +48,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
     }
     apply {
         no_way_down.apply();
+        no_number.apply();
         too_low.apply();
         no_order.apply();
         no_first.apply();
