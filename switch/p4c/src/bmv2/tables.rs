@@ -63,7 +63,17 @@ impl Pipeline<'_, '_> {
             );
         }
         for direct in flat.counters.iter().chain(&flat.meters) {
-            backend.direct_tables.insert(*direct, index);
+            let other = backend.direct_tables.insert(*direct, index);
+            if let Some(other) = other.filter(|other| *other != index) {
+                let name = &backend.flat.objects[*direct].name;
+                let message = format!("`{name}` is attached to two tables");
+                let other = &backend.program.tables[backend.flat.tables[other].table];
+                backend.diagnostics.report(
+                    Diagnostic::error("attached-twice", span, message)
+                        .note(other.span, "the other one")
+                        .help("its cells are those of one table: declare one for each"),
+                );
+            }
         }
         let object_name = |object: Option<usize>| Some(backend.flat.objects[object?].name.clone());
         let profile = flat
