@@ -117,10 +117,23 @@ impl Elaborator<'_> {
         let size = self.pure_expr(table.size.as_ref()?, env);
         let number: Option<u64> = size.as_number();
         if number.is_none() {
-            let message = "the size of a table must be known at compile time";
-            self.error("not-constant", size.span, message);
+            self.no_size("table", &size, u64::MAX);
         }
         number.filter(|size| *size > 0)
+    }
+
+    /// Reports a size that is not known, or that nothing can have.
+    pub(super) fn no_size(&self, what: &str, size: &Expr, most: u64) {
+        match size.as_int() {
+            Some(number) => {
+                let message = format!("the size {number} is not between 0 and {most}");
+                self.error("bad-width", size.span, message);
+            }
+            None => {
+                let message = format!("the size of a {what} must be known at compile time");
+                self.error("not-constant", size.span, message);
+            }
+        }
     }
 
     fn build_table(

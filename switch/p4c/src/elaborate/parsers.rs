@@ -151,10 +151,8 @@ impl Elaborator<'_> {
         }
         let declared = &self.program.value_sets[id];
         let size = self.pure_expr(&declared.size, env);
-        let Some(size) = size.as_number() else {
-            let message = "the size of a value set must be known at compile time";
-            self.error("not-constant", declared.span, message);
-            return;
+        let Some(number) = size.as_number() else {
+            return self.no_size("value set", &size, u32::MAX.into());
         };
         self.flat.value_sets.push(FlatValueSet {
             name: self.in_pipe(full_name(
@@ -164,7 +162,7 @@ impl Elaborator<'_> {
             )),
             annotations: declared.annotations.clone(),
             ty: declared.ty.clone(),
-            size,
+            size: number,
             span: declared.span,
         });
         let index = self.flat.value_sets.len() - 1;
