@@ -287,6 +287,9 @@ fn parse_number(text: &str) -> Result<Tok, &'static str> {
         return Err("too large");
     }
     let clean: String = body.chars().filter(|c| *c != '_').collect();
+    if clean.is_empty() {
+        return Err("no digits");
+    }
     let value =
         BigUint::parse_bytes(clean.as_bytes(), radix).ok_or("digits do not fit its base")?;
     Ok(Tok::Number {
@@ -324,7 +327,16 @@ mod tests {
                 Tok::Eof
             ]
         );
-        assert!(matches!(toks("0xZZ")[0], Tok::Bad(_)));
+        let reason = |text| match &toks(text)[0] {
+            Tok::Bad(reason) => reason.clone(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(
+            reason("0xZZ"),
+            "the number `0xZZ` (digits do not fit its base)"
+        );
+        assert_eq!(reason("8w"), "the number `8w` (no digits)");
+        assert_eq!(reason("8s0x"), "the number `8s0x` (no digits)");
     }
 
     #[test]
