@@ -78,7 +78,7 @@ impl Checker<'_> {
             let ty = param.ty.substitute(&renaming).substitute(&inference.found);
             checked.push(match arg {
                 None if param.is_optional() => Expr { ty, ..value },
-                _ => self.pass(param, value, &ty),
+                _ => self.pass(&signature.name, param, value, &ty),
             });
         }
         let unknowns = inference.unknowns.into_iter();
@@ -158,8 +158,8 @@ impl Checker<'_> {
         format!("({})", list.join(", "))
     }
 
-    /// Checks one argument against the direction of its parameter.
-    fn pass(&self, param: &Param, value: Expr, ty: &Type) -> Expr {
+    /// Checks one argument of `callee` against the direction of its parameter.
+    fn pass(&self, callee: &str, param: &Param, value: Expr, ty: &Type) -> Expr {
         // Unification has matched the type arguments already, of which some may be `_`.
         if matches!(
             (&value.ty, ty),
@@ -182,14 +182,15 @@ impl Checker<'_> {
         if !param.direction.writes() {
             return self.coerce(value, ty);
         }
-        if value.ty != *ty && !value.ty.is_poison() && !matches!(value.ty, Type::DontCare) {
-            return self.coerce(value, ty);
+        if !self.check_lvalue(&value) {
+            return Expr::poison(value.span);
         }
-        if self.check_lvalue(&value) {
-            value
-        } else {
-            Expr::poison(value.span)
+        // No conversion leads back to the argument (P4_16, section 8.11.2).
+        if value.ty != *ty && !value.ty.is_poison() && !ty.is_poison() {
+            self.argument_mismatch(param, callee, &value, ty);
+            return Expr::poison(value.span);
         }
+        value
     }
 
     /// For each parameter its argument, by position or name; none where the default value is used.
