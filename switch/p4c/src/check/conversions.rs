@@ -110,6 +110,8 @@ impl Checker<'_> {
             (Type::Struct(source), Type::Struct(s)) => {
                 return self.coerce_record(source, items, s, target, span);
             }
+            // Names belong to fields, of which a tuple has none.
+            (Type::Struct(source), Type::Tuple(_)) if source.name.is_empty() => return None,
             (_, Type::Struct(s)) => {
                 self.coerce_items(items, s.fields.iter().map(|f| &f.ty).collect(), span)?
             }

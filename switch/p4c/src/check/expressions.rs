@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::rules::distinct_names;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::budget::expr_parts;
@@ -71,6 +72,7 @@ impl Checker<'_> {
                 }
             }
             Ast::Record { fields, rest } => {
+                distinct_names::check_given(fields.iter().map(|(name, _)| name), self.diagnostics);
                 let mut types = Vec::new();
                 let mut items = Vec::new();
                 for (name, value) in fields {

@@ -12,14 +12,26 @@ use crate::source::Span;
 
 /// The names of the fields of a struct, of parameters, states or the members of an enum.
 pub fn check<'a>(names: impl Iterator<Item = &'a ast::Ident>, diagnostics: &Diagnostics) {
+    check_all(names, "declared", "first declaration", diagnostics);
+}
+
+/// The names of the fields that a value of a struct gives.
+pub fn check_given<'a>(names: impl Iterator<Item = &'a ast::Ident>, diagnostics: &Diagnostics) {
+    check_all(names, "given", "first here", diagnostics);
+}
+
+fn check_all<'a>(
+    names: impl Iterator<Item = &'a ast::Ident>,
+    what: &str,
+    note: &str,
+    diagnostics: &Diagnostics,
+) {
     let mut seen: HashMap<&str, Span> = HashMap::new();
     for name in names {
         if let Some(first) = first_of(&mut seen, &name.text[..], name.span) {
-            let message = format!("`{}` is declared twice", name.text);
-            diagnostics.report(
-                Diagnostic::error("duplicate-name", name.span, message)
-                    .note(first, "first declaration"),
-            );
+            let message = format!("`{}` is {what} twice", name.text);
+            diagnostics
+                .report(Diagnostic::error("duplicate-name", name.span, message).note(first, note));
         }
     }
 }
