@@ -3,6 +3,7 @@
 //!
 //! The lexer never fails: what it cannot read becomes [`Tok::Bad`], which the parser refuses.
 
+use ebb_printable::printable;
 use num_bigint::{BigInt, BigUint};
 
 use crate::limits::MAX_INT_BITS;
@@ -133,7 +134,7 @@ impl Lexer<'_> {
             let Some(c) = self.peek() else { break };
             let tok = if c.is_ascii_digit() {
                 self.number()
-            } else if c.is_alphabetic() || c == '_' {
+            } else if c.is_ascii_alphabetic() || c == '_' {
                 self.word()
             } else if c == '"' {
                 self.string()
@@ -197,7 +198,7 @@ impl Lexer<'_> {
 
     fn word(&mut self) -> Tok {
         Tok::Ident(
-            self.take_while(|c| c.is_alphanumeric() || c == '_')
+            self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
                 .to_owned(),
         )
     }
@@ -220,7 +221,8 @@ impl Lexer<'_> {
             None => {
                 let c = self.peek().unwrap_or_default();
                 self.pos += c.len_utf8();
-                Tok::Bad(format!("the character `{}`", c.escape_default()))
+                let shown = printable(c.encode_utf8(&mut [0; 4])).into_owned();
+                Tok::Bad(format!("the character `{shown}`"))
             }
         }
     }
