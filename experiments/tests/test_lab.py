@@ -350,6 +350,17 @@ def test_a_command_line_without_a_file_is_told_in_a_line(
     )
 
 
+def test_control_characters_of_a_file_do_not_reach_the_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "lab.toml"
+    path.write_text('"\\u001b[2J" = 1\n')
+    assert cli.main([str(path)]) == 1
+    shown = capsys.readouterr().err
+    assert "unknown key '\\x1b[2J'" in shown
+    assert "\x1b" not in shown
+
+
 def test_ports_end_somewhere(folder: Path) -> None:
     with pytest.raises(InputError, match="at ports 65535 to 65536, of 65535"):
         Lab.of(PAIR, folder, first_port=MAX_PORT)

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, load_topology
+from ebb_topologies.text import printable
 
 CELL_WIDTH = 58
 """Width of a node with its margin in the longest row, pixels."""
@@ -111,7 +112,7 @@ def main() -> int:
     try:
         print(svg(load_topology(Path(sys.argv[1]))), end="")
     except InputError as error:
-        print(f"draw: {error}", file=sys.stderr)
+        print(f"draw: {printable(error)}", file=sys.stderr)
         return 1
     return 0
 

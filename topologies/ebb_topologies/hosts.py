@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, load_topology
+from ebb_topologies.text import printable
 
 
 def host_list(topology: Topology) -> dict[str, list[dict[str, str]]]:
@@ -41,7 +42,7 @@ def main() -> int:
         print("usage: python -m ebb_topologies.hosts TOPOLOGY", file=sys.stderr)
         return 2
     except InputError as error:
-        print(f"ebb: {error}", file=sys.stderr)
+        print(f"ebb: {printable(error)}", file=sys.stderr)
         return 2
     return 0
 

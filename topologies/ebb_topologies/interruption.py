@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from ebb_topologies.text import printable
+
 INTERRUPTED = 130
 """As of a command that SIGINT ends."""
 
@@ -18,5 +20,5 @@ def interruptible(name: str, run: Callable[[], int]) -> int:
         print(f"{name}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {printable(error)}", file=sys.stderr)
         return 1

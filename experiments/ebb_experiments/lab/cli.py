@@ -18,6 +18,7 @@ from ebb_topologies import installation
 from ebb_topologies.arguments import Parser, whole_from
 from ebb_topologies.errors import InputError
 from ebb_topologies.processes import interrupted_by_all
+from ebb_topologies.text import printable
 
 from ebb_experiments.lab.lab import FIRST_PORT, Lab
 from ebb_experiments.run.conversation import SimulatorError
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"up in {time.monotonic() - started:.1f} s", flush=True)
             play(lab, options.script, options.args)
     except (InputError, SimulatorError, OSError) as error:
-        print(f"ebb-lab: {error}", file=sys.stderr)
+        print(f"ebb-lab: {printable(error)}", file=sys.stderr)
         return 1
     return 0
 
