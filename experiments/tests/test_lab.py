@@ -248,6 +248,7 @@ def test_agents_send_over_a_program_of_ones_own(folder: Path) -> None:
         ({"params": {"tcp": {"min_rto_ns": 0}}}, "agent parameter tcp.min_rto_ns is 0"),
         ({"params": {"tpc": {}}}, r"no parameters \[tpc\]; did you mean 'tcp'"),
         ({"external": ["h9"]}, "'agents.external': there is no host 'h9'"),
+        ({"external": ["h1", "h2"]}, "'agents.external': agents play 1 of 3 hosts"),
         ({"workload": {"traffic": [TRAFFIC]}}, "agents: workload: traffic there pattern: .*group"),
         ({"workload": "none.toml"}, "none.toml: cannot be read"),
     ],

@@ -67,10 +67,16 @@ class Agents:
 
 
 def check_external(spec: AgentsSpec, topology: Topology, where: str) -> None:
-    """Raises `InputError` if a host that the script plays does not exist."""
+    """Raises `InputError` if a host that the script plays does not exist, or too few are left."""
     known = [host.name for host in topology.hosts]
     for name in spec.external:
         if name not in known:
             raise InputError(
                 f"{where}: 'agents.external': there is no host '{name}'; {hint(name, known)}"
             )
+    left = len(set(known) - set(spec.external))
+    if left < 2:
+        raise InputError(
+            f"{where}: 'agents.external': agents play {left} of {len(known)} hosts, and transfers "
+            "have two ends; leave them two hosts, or leave 'agents' out"
+        )
