@@ -35,6 +35,22 @@ def test_wrong_ones_are_told_in_a_line(
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["queue", "set-config", "/dev/zero"],
+        ["program", "push", "/dev/zero", "/dev/null"],
+        ["program", "push", "/dev/null", "/dev/zero"],
+        ["--cacert", "/dev/zero", "info"],
+    ],
+)
+def test_a_file_without_an_end_is_not_read_to_its_end(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["-a", "127.0.0.1:1", *words]) == 1
+    assert capsys.readouterr().err == "ebb-ctl: /dev/zero: has more than 256 MiB\n"
+
+
+@pytest.mark.parametrize(
     ("words", "told"),
     [
         (["prot=2"], "action send: there is no parameter 'prot'; did you mean 'port'?"),

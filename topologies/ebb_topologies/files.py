@@ -19,14 +19,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from ebb_topologies.bounded import bytes_of
 from ebb_topologies.errors import InputError as InputError
 from ebb_topologies.nearest import hint, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_INTEGER = 2**64
 """No whole number in a file is as large."""
-MAX_BYTES = 2**28
-"""Most bytes of a file that is read whole; none that people or programs write here comes near."""
 MAX_DOTS = 500
 """Most dots of a key in a TOML file, or of a text in it up to the next comma, brace or line."""
 TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
@@ -64,13 +63,8 @@ def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file. A file that others wrote may name a device, which has no end: one that is
-    longer than `MAX_BYTES` is an `InputError`."""
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise InputError(f"{path}: has more than {MAX_BYTES >> 20} MiB")
-    return content.decode("utf-8")
+    """The text of a file that others wrote or named."""
+    return bytes_of(path).decode("utf-8")
 
 
 def named_alike(path: Path) -> Path | None:

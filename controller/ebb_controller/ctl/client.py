@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
+from ebb_topologies.bounded import content_of
 from ebb_topologies.errors import InputError
 from finsy.p4entity import P4Entity, decode_entity
 from finsy.p4schema import P4Schema
@@ -95,15 +96,8 @@ def connect(place: Place) -> grpc.Channel:
 
 
 def _credentials(place: Place) -> grpc.ChannelCredentials:
-    def bytes_of(path: Path | None) -> bytes | None:
-        try:
-            return path.read_bytes() if path else None
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from error
-
-    return grpc.ssl_channel_credentials(
-        bytes_of(place.authority), bytes_of(place.key), bytes_of(place.certificate)
-    )
+    files = (place.authority, place.key, place.certificate)
+    return grpc.ssl_channel_credentials(*(content_of(path) if path else None for path in files))
 
 
 class Client:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ebb_topologies.bounded import content_of
 from ebb_topologies.errors import InputError
 from finsy.proto import p4i
 from google.protobuf import text_format
@@ -57,16 +58,14 @@ def p4info(client: Client, options: argparse.Namespace) -> Answer:
 
 def push(client: Client, options: argparse.Namespace) -> Answer:
     """`program push`: installs a program."""
+    blob = content_of(options.program)
+    text = content_of(options.p4info)
+    found = p4i.P4Info()
     try:
-        blob = options.program.read_bytes()
-        text = options.p4info.read_bytes()
-        found = p4i.P4Info()
         if options.p4info.suffix == ".bin":
             found.ParseFromString(text)
         else:
             text_format.Parse(text, found)
-    except OSError as error:
-        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
     except Exception as error:  # protobuf's errors have no class in common
         raise InputError(f"{options.p4info}: it is no P4Info: {error}") from error
     client.push(found, blob)
@@ -143,9 +142,10 @@ def queue_config(client: Client, options: argparse.Namespace) -> Answer:
 def set_queue_config(client: Client, options: argparse.Namespace) -> Answer:
     """`queue set-config`: replaces the configuration."""
     try:
-        client.set_queue_config(options.file.read_text())
-    except OSError as error:
-        raise InputError(f"cannot read {options.file}: {error.strerror}") from error
+        text = content_of(options.file).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{options.file}: is not UTF-8 text (byte {error.start})") from error
+    client.set_queue_config(text)
     return None
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ebb_topologies.bounded import content_of
 from ebb_topologies.errors import InputError
 from finsy import P4DigestEntry
 from finsy.p4entity import P4DigestList, P4PacketIn
@@ -88,10 +89,7 @@ def _packet(schema: P4Schema, options: argparse.Namespace) -> p4r.PacketOut:
 def _payload(text: str) -> bytes:
     """Hexadecimal digits, or `@FILE`."""
     if text.startswith("@"):
-        try:
-            return Path(text[1:]).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read {text[1:]}: {error.strerror}") from error
+        return content_of(Path(text[1:]))
     try:
         return bytes.fromhex(text.removeprefix("0x"))
     except ValueError as error:
