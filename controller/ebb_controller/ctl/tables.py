@@ -169,11 +169,13 @@ def set_meter(client: Client, options: argparse.Namespace) -> Answer:
 def _entry(client: Client, options: argparse.Namespace) -> P4TableEntry:
     table = _table(client, options)
     before, behind = words.until_do(options.words)
+    # Without `do` an action would be one value of the match too many.
+    action = words.action(table, behind)
     key = words.key(table, before)
     return P4TableEntry(
         table.alias,
         match=key.match,
-        action=words.action(table, behind),
+        action=action,
         priority=key.priority,
         idle_timeout_ns=key.timeout_ms * MS,
     )
