@@ -15,7 +15,9 @@ from ebb_topologies.errors import InputError
     [
         (["-a", "127.0.0.1:99999"], {}, "argument -a/--addr: expected HOST:PORT"),
         ([], {"EBB_CTL_ADDR": "switch"}, "argument -a/--addr: expected HOST:PORT"),
-        ([], {"EBB_CTL_DEVICE": "two"}, "argument -d/--device-id: invalid int value: 'two'"),
+        ([], {"EBB_CTL_DEVICE": "two"}, "argument -d/--device-id: expected a whole number from 0"),
+        (["-d", "-1"], {}, "argument -d/--device-id: expected a whole number from 0 to 2^64-1"),
+        (["-d", str(2**64)], {}, "argument -d/--device-id: expected a whole number from 0"),
     ],
 )
 def test_wrong_ones_are_told_in_a_line(

@@ -60,6 +60,13 @@ def whole_from(least: int) -> Callable[[str], int]:
     return whole
 
 
+def device_id(text: str) -> int:
+    """The type of an argument that is the device id of a switch, of 64 bits in P4Runtime."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 21 and int(text) < 2**64):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to 2^64-1, not '{text}'")
+    return int(text)
+
+
 def address(text: str) -> str:
     """The type of an argument that is the address of a gRPC server. gRPC itself takes a port modulo
     65536, which is another server."""

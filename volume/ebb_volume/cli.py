@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebb_controller.ctl import tls
-from ebb_topologies.arguments import Parser, address
+from ebb_topologies.arguments import Parser, address, device_id
 from ebb_topologies.errors import InputError
 from ebb_topologies.installation import Version
 from ebb_topologies.text import printable
@@ -181,7 +181,10 @@ def _input(found: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="counters of a switch, a reading per bin",
     )
-    add("--device-id", type=int, default=0, metavar="N", help="of the switch (default %(default)s)")
+    add(
+        "--device-id", type=device_id, default=0, metavar="N",
+        help="of the switch (default %(default)s)",
+    )  # fmt: skip
     add(
         "--counter", default="port_out", metavar="NAME", help="of its program (default %(default)s)"
     )

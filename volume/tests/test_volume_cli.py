@@ -111,6 +111,10 @@ def test_report_of_series_of_which_one_is_unfit(
     [
         (("fitt", "a"), "did you mean 'fit'?"),
         (("fit",), "give either INPUT files, or --p4runtime, or --gnmi"),
+        (
+            ("bins", "--p4runtime", "127.0.0.1:1", "--device-id", "-1"),
+            "argument --device-id: expected a whole number from 0 to 2^64-1, not '-1'",
+        ),
         (("fit", "a", "--gnmi", "x:1"), "give either INPUT files"),
         (("fit", "a", "--bin", "0ms"), "more than 0"),
         (("fit", "a", "--bin", "-5ms"), "'-5ms' is no duration; expected a number above 0"),

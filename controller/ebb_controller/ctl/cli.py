@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from ebb_topologies.arguments import Parser, address
+from ebb_topologies.arguments import Parser, address, device_id
 from ebb_topologies.errors import InputError
 from ebb_topologies.text import printable
 
@@ -114,7 +114,7 @@ def _connection(found: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT", help="P4Runtime of the switch (EBB_CTL_ADDR; default %(default)s)",
     )  # fmt: skip
     found.add_argument(
-        "-d", "--device-id", type=int, default=environment("EBB_CTL_DEVICE", "0"),
+        "-d", "--device-id", type=device_id, default=environment("EBB_CTL_DEVICE", "0"),
         metavar="N", help="its device id (EBB_CTL_DEVICE; default %(default)s)",
     )  # fmt: skip
     found.add_argument(
