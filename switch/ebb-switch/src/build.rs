@@ -245,8 +245,8 @@ fn build_switch<'a>(
 }
 
 fn load(path: &Path, interpreted: bool) -> Result<Arc<Program>> {
-    let json =
-        fs::read(path).with_context(|| format!("cannot read the program {}", path.display()))?;
+    let json = ebb_files::read(path)
+        .with_context(|| format!("cannot read the program {}", path.display()))?;
     let wrong = |problem: &dyn Display| anyhow!("program {}: {problem}", path.display());
     let json = ebb_bmv2_json::Program::from_json(&json).map_err(|e| wrong(&e))?;
     let load = if interpreted {
