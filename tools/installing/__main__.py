@@ -45,6 +45,7 @@ CTL_MODULES = {
         for name in (
             "__init__",
             "arguments",
+            "bounded",
             "errors",
             "installation",
             "nearest",
