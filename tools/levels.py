@@ -28,7 +28,8 @@ from threading import Event, Thread
 import clippy
 import durations
 
-WIDEST_REASON = 76
+WIDEST = 100
+"""Characters of a reason or of a failure in the table."""
 TIMES = Path(__file__).resolve().parents[1] / "build" / "test-times.txt"
 
 
@@ -40,6 +41,9 @@ class Level:
     failed: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     """How many tests were skipped, by reason."""
+    failures: list[str] = field(default_factory=list)
+    """Names of the tests that failed, as far as the output has them, each with what it says of the
+    cause on the same line."""
     ran: bool = True
     times: durations.Durations = field(default_factory=dict)
     wall_s: float = 0.0
@@ -56,6 +60,7 @@ class Level:
             self.passed + beside.passed,
             self.failed + beside.failed,
             self.skipped + beside.skipped,
+            self.failures + beside.failures,
             self.ran and beside.ran,
             self.times | beside.times,
             max(self.wall_s, beside.wall_s),
@@ -66,6 +71,7 @@ class Level:
 def cargo(lines: Iterable[str]) -> Level:
     """Reads what libtest prints, and what prints like it (common/testkit)."""
     level, ignored = Level(), 0
+    places: dict[str, str] = {}
     for line in lines:
         if found := re.match(r"test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", line):
             passed, failed, skipped = map(int, found.groups())
@@ -74,8 +80,13 @@ def cargo(lines: Iterable[str]) -> Level:
             ignored += skipped
         elif found := re.match(r"test .*\.\.\. ignored(?:, (.*)| \((.*)\))?$", line):
             level.skipped[found[1] or found[2] or "no reason given"] += 1
+        elif found := re.match(r"test (\S+) +\.\.\. FAILED", line):
+            level.failures.append(found[1])
+        elif found := re.match(r"thread '(.*)' .*?(panicked at .*):$", line):
+            places.setdefault(found[1], found[2])
     level.skipped["no reason given"] += ignored - level.skipped.total()
     level.skipped = +level.skipped
+    level.failures = [f"{name} {places.get(name, '')}".rstrip() for name in level.failures]
     return level
 
 
@@ -86,6 +97,8 @@ def pytest(lines: Iterable[str]) -> Level:
     for line in lines:
         if found := re.match(r"SKIPPED \[(\d+)\] [^ ]+ (.*)", line):
             level.skipped[found[2]] += int(found[1])
+        elif found := re.match(r"(?:FAILED|ERROR) (\S+::.*)", line):
+            level.failures.append(found[1])
         elif re.match(r"(=+ )?(\d+ \w+, )*\d+ \w+ in [\d.]+s", line):
             counts = {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", line)}
             level.passed = counts.get("passed", 0)
@@ -99,6 +112,8 @@ def unittest(lines: Iterable[str]) -> Level:
     for line in lines:
         if found := re.match(r".*\.\.\. skipped ['\"](?:SKIP: )?(.*)['\"]$", line):
             level.skipped[found[1]] += 1
+        elif found := re.match(r"(\S+) \.\.\. (?:FAIL|ERROR)$", line):
+            level.failures.append(found[1])
         elif found := re.match(r"Ran (\d+) tests? in ", line):
             tests = int(found[1])
         elif found := re.match(r"FAILED \((.*)\)$", line):
@@ -116,8 +131,9 @@ def verdicts(lines: Iterable[str]) -> Level:
         match line.split(maxsplit=1):
             case ["ok", _]:
                 level.passed += 1
-            case ["FAIL", _]:
+            case ["FAIL", what]:
                 level.failed += 1
+                level.failures.append(what)
             case ["skip", what]:
                 level.skipped[what.rpartition(": ")[2]] += 1
             case ["busy", _]:
@@ -263,13 +279,18 @@ def table(levels: dict[str, Level]) -> Iterator[str]:
         counts = f"{level.passed:>7} {level.failed:>7} {level.skipped.total():>7}"
         yield f"{name:<12} {counts} {level.wall_s:>7.0f} {level.processor_s:>7.0f}{note}"
         for reason, count in level.skipped.most_common():
-            short = reason if len(reason) <= WIDEST_REASON else reason[: WIDEST_REASON - 1] + "…"
-            yield f"{'':<12} {'':>7} {'':>7} {count:>7}   {short}"
+            yield f"{'':<12} {'':>7} {'':>7} {count:>7}   {_short(reason)}"
+        for failure in level.failures:
+            yield f"{'':<12} {'':>7} {'FAILED':>7} {'':>7}   {_short(failure)}"
     passed = sum(level.passed for level in levels.values())
     failed = sum(level.failed for level in levels.values())
     skipped = sum(level.skipped.total() for level in levels.values())
     yield ""
     yield f"{passed} passed, {failed} failed, {skipped} skipped"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
 
 
 def main(names: Sequence[str]) -> int:

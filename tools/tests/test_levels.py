@@ -26,6 +26,13 @@ test state::tests::opens ... ok
 test packet_numbers_wrap ... ignored, takes half a minute; cargo test -- --ignored packet_numbers
 test state::tests::closes ... FAILED
 
+failures:
+
+---- state::tests::closes stdout ----
+
+thread 'state::tests::closes' (4711) panicked at src/state.rs:12:5:
+assertion failed: closed
+
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s
 
 running 2 tests
@@ -83,12 +90,16 @@ def test_cargo_and_what_prints_like_it() -> None:
         "needs simple_switch on PATH",
         "no reason given",
     }
+    assert level.failures == ["state::tests::closes panicked at src/state.rs:12:5"]
 
 
 def test_pytest() -> None:
     level = pytest(PYTEST)
     assert counts(level) == (90, 3, 3)
     assert level.skipped["network namespaces need root"] == 2
+    assert level.failures == [
+        "experiments/tests/test_sim.py::test_a - AssertionError: 3 passed in 1s"
+    ]
     assert counts(pytest(["7 passed in 0.10s"])) == (7, 0, 0)
 
 
@@ -96,6 +107,7 @@ def test_ptf() -> None:
     level = unittest(PTF)
     assert counts(level) == (1, 1, 1)
     assert list(level.skipped) == ["bmv2: a full queue drops without telling the program"]
+    assert level.failures == ["trimming.Occupancy"]
     assert counts(unittest(["a.B ... ok", "Ran 1 test in 1.0s", "", "OK"])) == (1, 0, 0)
 
 
@@ -103,6 +115,7 @@ def test_verdicts() -> None:
     level = verdicts(VERDICTS)
     assert counts(level) == (1, 1, 2)
     assert "BMv2 has no link rate" in level.skipped
+    assert level.failures == ["scdp: no timeout in the incast: 1 timeouts"]
 
 
 def test_a_level_without_a_result_has_not_run_and_fails() -> None:
@@ -123,6 +136,7 @@ def test_the_table_ends_with_the_sums() -> None:
     *rows, _empty, last = table(levels)
     assert last == "2 passed, 2 failed, 3 skipped"
     assert any(row.endswith("did not run") for row in rows)
+    assert any(row.split()[:2] == ["FAILED", "state::tests::closes"] for row in rows)
     assert rows[0].split()[-4:] == ["wall", "s", "cpu", "s"]
     assert any(row.endswith("1   needs simple_switch on PATH") for row in rows)
 
