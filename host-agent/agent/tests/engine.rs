@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ebb_testkit::{Need, Signal, names};
+use ebb_testkit::{Need, PATIENCE, Signal, names};
 
 use crate::hosts::{Hosts, record, wait_for_bytes};
 
@@ -64,7 +64,7 @@ fn many_flows_end_at_once_when_their_receiver_is_told_to() {
         let told = Instant::now();
         receiving.signal(Signal::TERM);
         let (records, _) = receiving.records();
-        assert!(told.elapsed() < Duration::from_secs(5), "{transport}");
+        assert!(told.elapsed() < PATIENCE, "{transport}");
         assert!(!records.is_empty(), "{transport}");
         assert!(records.iter().all(|record| record["status"] == "failed"));
         for sender in senders {

@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 use crate::server::{SWITCH, connect};
 
 /// Longest wait for an answer, on a machine that does much else.
-const BOUND: Duration = Duration::from_secs(5);
+const BOUND: Duration = Duration::from_secs(20);
 
 /// Two switches in one process, and where they serve.
 fn start(folder: &Folder) -> (Process, [String; 2]) {

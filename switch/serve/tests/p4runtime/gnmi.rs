@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::Running;
 use crate::common::messages::{bridge, frame};
+use crate::common::{PATIENCE, Running, settled};
 use ebb_p4runtime::proto::gnmi as proto;
 use ebb_p4runtime::proto::gnmi::g_nmi_client::GNmiClient;
 use ebb_p4runtime::proto::p4::entity::Entity;
@@ -15,8 +15,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn client(server: &Running) -> GNmiClient<Channel> {
     GNmiClient::new(server.channel().await)
@@ -446,11 +444,8 @@ async fn nothing_is_sampled_for_clients_that_do_not_read() {
         open.push(client.subscribe(requests).await.expect("a stream"));
     }
     // The first samples may still be on their way.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let before = jobs.load(Ordering::Relaxed);
+    let before = settled(&jobs).await;
     assert!((1..=65).contains(&before), "{before}");
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(jobs.load(Ordering::Relaxed), before);
     // Somebody else is served, and so are they when they read.
     let mut first = open.remove(0).into_inner();
     for _ in 0..20 {

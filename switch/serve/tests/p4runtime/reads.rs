@@ -1,10 +1,9 @@
 //! Wildcard reads of every kind of entity, and what is no wildcard (P4Runtime spec, "Wildcard Reads").
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::common::messages::*;
-use crate::common::{DEVICE_ID, Running, update};
+use crate::common::{DEVICE_ID, Running, settled, update};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::packet_replication_engine_entry::Type as Replication;
@@ -232,15 +231,7 @@ async fn a_read_that_nobody_reads_holds_up_no_write() {
     // Readers that have gone get nothing more.
     drop(unread);
     drop(other);
-    let mut last = 0;
-    for _ in 0..100 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = jobs.load(Ordering::Relaxed);
-        if now == last {
-            break;
-        }
-        last = now;
-    }
+    let last = settled(&jobs).await;
     assert!(last - before < 8000, "{} of 16000 parts", last - before);
     server.stop().await;
 }

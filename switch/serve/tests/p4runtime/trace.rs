@@ -11,9 +11,7 @@ use ebb_pipeline::Pipeline;
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::common::{DEVICE_ID, Running};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::common::{DEVICE_ID, PATIENCE, Running};
 
 /// A switch with the program that joins ports 1 and 2, and drops what comes from elsewhere.
 async fn start() -> (Running, TraceClient<Channel>) {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::messages::{bridge, frame};
-use crate::common::{DEVICE_ID, Running, config};
+use crate::common::{DEVICE_ID, Running, config, settled};
 use crate::one_switch::LATE_DEPARTURES;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
@@ -216,12 +216,9 @@ async fn no_statistics_are_read_for_a_client_that_does_not_take_them() {
         interval_ns: 1_000_000,
     };
     let _unread = client.stream_stats(request).await.expect("a stream");
-    tokio::time::sleep(Duration::from_millis(300)).await;
     // One that HTTP/2 has, one that waits for it.
-    let looks = jobs.load(Ordering::Relaxed);
+    let looks = settled(&jobs).await;
     assert!((1..=3).contains(&looks), "{looks}");
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(jobs.load(Ordering::Relaxed), looks);
     server.stop().await;
 }
 

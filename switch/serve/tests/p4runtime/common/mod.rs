@@ -7,7 +7,7 @@ pub mod messages;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
@@ -25,6 +25,23 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
 pub use crate::one_switch::{DEVICE_ID, OneSwitch};
+
+/// Longest wait for what must happen: longer than a busy machine takes for anything.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many jobs a device has had once no more have come for a second.
+pub async fn settled(jobs: &AtomicUsize) -> usize {
+    let (mut before, began) = (0, Instant::now());
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = jobs.load(Ordering::Relaxed);
+        if now > 0 && now == before {
+            return now;
+        }
+        assert!(began.elapsed() < PATIENCE, "{now} jobs, and no end");
+        before = now;
+    }
+}
 
 /// The program that most tests are about.
 static CONFIG: LazyLock<p4::ForwardingPipelineConfig> =
@@ -121,8 +138,7 @@ impl Running {
 
     pub async fn stop(mut self) {
         drop(self.stop.take());
-        let limit = Duration::from_secs(5);
-        tokio::time::timeout(limit, self.task)
+        tokio::time::timeout(PATIENCE, self.task)
             .await
             .unwrap()
             .unwrap();
@@ -241,9 +257,8 @@ impl Controller {
 
     /// The next message of the stream; `Ok(None)` at its end.
     pub async fn try_receive(&mut self) -> Result<Option<Update>, Status> {
-        let limit = Duration::from_secs(5);
-        let message = tokio::time::timeout(limit, self.responses.message()).await;
-        let message = message.expect("nothing on the stream for 5 s")?;
+        let message = tokio::time::timeout(PATIENCE, self.responses.message()).await;
+        let message = message.expect("nothing on the stream for `PATIENCE`")?;
         Ok(message.map(|m| m.update.expect("an empty message")))
     }
 
