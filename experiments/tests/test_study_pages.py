@@ -16,6 +16,7 @@ from ebb_experiments.study.archive import Archive
 from ebb_experiments.study.grades import GRADES
 from ebb_experiments.study.metrics import NOTHING
 from ebb_experiments.study.overview import places
+from ebb_experiments.study.papers import ClaimRow, Paper, Record
 from ebb_experiments.study.plot_style import PLOT_STYLES
 from ebb_experiments.study.report import Chapter, Maker, table
 from ebb_experiments.study.spec import known_experiments, load_experiment
@@ -124,6 +125,20 @@ def test_variants_and_our_own_claims_are_counted_apart(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "one" / pages.SUMMARY).read_text())
     assert [row["kind"] for row in summary["claims"]] == list(kinds)
     assert {row["grade"] for row in summary["claims"]} == {"within 25 %"}
+
+
+def test_a_paper_s_headlines_are_in_words_and_its_table_has_their_numbers(tmp_path: Path) -> None:
+    claims: list[dict[str, Any]] = [
+        {"text": "at 1", "headline": "speed"}, {"text": "at 2", "headline": "speed"},
+        {"text": "at 3", "headline": "speed", "published": 9, "band": [8, 10]},
+        {"text": "loss", "headline": "loss"}, {"text": "no headline"},
+    ]  # fmt: skip
+    rows = [ClaimRow.of(row) for row, _ in checked(tmp_path, seeds(1.0, 1.0), *claims).claims]
+    record = Record(Paper(title="Paper", claims="All.", experiments=["one"]), {"one": rows})
+    assert record.named("holds") == ["speed (at 2 of 3 points)", "loss"]
+    assert record.named("differs") == ["speed (at 1 of 3 points)"]
+    assert record.named("open") == []
+    assert record.grades == "5 published rows: 4 within 25 %, 1 not reproduced"
 
 
 def test_rows_with_a_number_of_the_paper_are_counted_apart_from_those_in_words(

@@ -165,28 +165,32 @@ class Record:
             if row.headline
         ]  # fmt: skip
 
-    def told(self, of: Literal["holds", "differs", "open"]) -> str:
-        """Headlines that hold, do not, or are undecided, one after the other."""
+    def named(self, verdict: Literal["holds", "differs", "open"]) -> list[str]:
+        """Headlines of which a point holds, does not, or is undecided; with how many do, unless it
+        is all."""
         wanted: tuple[Grade, ...] = {
             "holds": HOLDS, "differs": ("not reproduced",), "open": NOT_DECIDED,
-        }[of]  # fmt: skip
-        groups: dict[str, list[ClaimRow]] = {}
-        for each in self.headlines:
-            if each.row.grade in wanted:
-                groups.setdefault(str(each.row.headline), []).append(each.row)
-        return "; ".join(f"{name} ({_numbers(rows)})" for name, rows in groups.items())
+        }[verdict]  # fmt: skip
+        points = Counter(each.row.headline for each in self.headlines)
+        found = Counter(each.row.headline for each in self.headlines if each.row.grade in wanted)
+        return [
+            str(name) if count == points[name] else f"{name} (at {count} of {points[name]} points)"
+            for name, count in found.items()
+        ]
+
+    @property
+    def grades(self) -> str:
+        """Published rows by grade, in words; those of no row are left out."""
+        words = {"direction": "of the right direction"}
+        counts = [
+            f"{count} {words.get(grade, grade)}" for grade, count in self.count().items() if count
+        ]
+        return f"{self.kinds['published']} published rows: {', '.join(counts)}"
 
 
 def _limit(number: float) -> float | None:
     """An end of the paper's numbers as JSON has it."""
     return number if math.isfinite(number) else None
-
-
-def _numbers(rows: Iterable[ClaimRow]) -> str:
-    return ", ".join(
-        f"{row.published or row.paper} and here {row.number.split(' (')[0] or 'not run'}"
-        for row in rows
-    )
 
 
 def records(
