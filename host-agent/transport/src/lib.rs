@@ -55,4 +55,6 @@ pub use transport::{
     Event, ExpectRequest, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
     SendRequest, StreamBytes, Transport, TxInfo, Urgency, Via,
 };
-pub use transports::{Entry, Params, Suite, TransportKind, UnknownScheme, ndp, scdp, tcp, trevi};
+pub use transports::{
+    Entry, Params, Suite, TransportKind, UnknownTransport, ndp, scdp, tcp, trevi,
+};

@@ -222,7 +222,7 @@ impl fmt::Display for TransportKind {
 /// A name that no transport has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{name}` is no transport; choose {}", names())]
-pub struct UnknownScheme {
+pub struct UnknownTransport {
     name: String,
 }
 
@@ -233,12 +233,12 @@ fn names() -> String {
 }
 
 impl FromStr for TransportKind {
-    type Err = UnknownScheme;
+    type Err = UnknownTransport;
 
-    fn from_str(text: &str) -> Result<Self, UnknownScheme> {
+    fn from_str(text: &str) -> Result<Self, UnknownTransport> {
         let mut all = Self::ALL.into_iter();
         let found = all.find(|kind| kind.name() == text);
-        found.ok_or_else(|| UnknownScheme {
+        found.ok_or_else(|| UnknownTransport {
             name: text.to_owned(),
         })
     }
