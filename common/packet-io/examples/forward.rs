@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, ReceiveRing, ReceivedFrame,
+    MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, ReceiveMode, ReceiveRing, ReceivedFrame,
     SocketOptions, wait,
 };
 
@@ -52,7 +52,7 @@ fn main() -> Result<(), Failure> {
 
 fn open(interface: &str) -> std::io::Result<PacketSocket> {
     let options = SocketOptions {
-        audience: Audience::Everyone,
+        receive_mode: ReceiveMode::Promiscuous,
         ..SocketOptions::default()
     };
     PacketSocket::open(interface, &options)

@@ -50,6 +50,6 @@ pub use receive::{
 pub use ring::{RING_SLOT_BYTES, ReceiveRing};
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
 pub use shared::{HostRing, RingListener, SwitchRing};
-pub use socket::{Audience, FULL_FRAME_BYTES, PacketSocket, SocketOptions, interface_index};
+pub use socket::{FULL_FRAME_BYTES, PacketSocket, ReceiveMode, SocketOptions, interface_index};
 pub use wait::{PollFd, run_in_real_time, runs_in_real_time, wait, wake_up_on_time};
 pub use withhold::{Withheld, Withholding};

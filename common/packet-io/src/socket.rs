@@ -13,19 +13,19 @@ pub const FULL_FRAME_BYTES: usize = 2304;
 
 /// Destination addresses of frames that the interface accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Audience {
+pub enum ReceiveMode {
     /// Own address, broadcast, and all multicast groups, even those that the kernel has not joined.
     #[default]
-    OwnAndGroups,
-    /// Everything (promiscuous mode).
-    Everyone,
+    AllMulticast,
+    /// Everything.
+    Promiscuous,
 }
 
 /// Settings of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     /// Frames that the socket receives.
-    pub audience: Audience,
+    pub receive_mode: ReceiveMode,
     /// `None`: every frame. With a filter: only IPv4 packets and MAC control frames that pass it.
     pub filter: Option<Filter>,
     /// Size of the kernel's buffer in each direction, bytes; beyond the system's limit only with
@@ -44,7 +44,7 @@ pub struct SocketOptions {
 impl Default for SocketOptions {
     fn default() -> Self {
         SocketOptions {
-            audience: Audience::default(),
+            receive_mode: ReceiveMode::default(),
             filter: None,
             // 300 ms of full frames at 100 Mbit/s, so that a process that waits for the CPU loses
             // nothing.
@@ -103,15 +103,15 @@ impl PacketSocket {
         if let Some(filter) = &options.filter {
             filter.attach(fd)?;
         }
-        self.join(options.audience)?;
+        self.join(options.receive_mode)?;
         // Whoever takes frames of one type gets them after programs at the interface have dropped some.
         self.bind(libc::ETH_P_ALL)
     }
 
-    fn join(&self, audience: Audience) -> io::Result<()> {
-        let kind = match audience {
-            Audience::OwnAndGroups => libc::PACKET_MR_ALLMULTI,
-            Audience::Everyone => libc::PACKET_MR_PROMISC,
+    fn join(&self, mode: ReceiveMode) -> io::Result<()> {
+        let kind = match mode {
+            ReceiveMode::AllMulticast => libc::PACKET_MR_ALLMULTI,
+            ReceiveMode::Promiscuous => libc::PACKET_MR_PROMISC,
         };
         let membership = libc::packet_mreq {
             mr_ifindex: self.index,

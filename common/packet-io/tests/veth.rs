@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ebb_packet_io::{Audience, PacketSocket, PollFd, SocketOptions, wait};
+use ebb_packet_io::{PacketSocket, PollFd, ReceiveMode, SocketOptions, wait};
 use ebb_testkit::{Namespace, PATIENCE};
 
 /// If no frame came for so long, none is on its way any more.
@@ -25,7 +25,7 @@ pub fn open(interface: &str, options: &SocketOptions) -> PacketSocket {
 /// A socket that sees the frames of everybody, with the times of their arrival.
 pub fn everyone() -> SocketOptions {
     SocketOptions {
-        audience: Audience::Everyone,
+        receive_mode: ReceiveMode::Promiscuous,
         timestamps: true,
         ..SocketOptions::default()
     }

@@ -20,8 +20,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ebb_packet_io::{
-    Audience, MAX_OFFLOADED_FRAME_BYTES, Offload, OutgoingFrame, PacketSocket, PollFd,
-    ReceiveBuffers, SocketOptions, wait,
+    MAX_OFFLOADED_FRAME_BYTES, Offload, OutgoingFrame, PacketSocket, PollFd, ReceiveBuffers,
+    ReceiveMode, SocketOptions, wait,
 };
 use ebb_testkit::{Folder, Namespace, Need, PATIENCE, Signal};
 use ebb_wire::checksum::internet_checksum;
@@ -111,7 +111,7 @@ impl Network {
 
 fn socket(space: &Namespace, interface: &'static str) -> PacketSocket {
     let options = SocketOptions {
-        audience: Audience::Everyone,
+        receive_mode: ReceiveMode::Promiscuous,
         timestamps: true,
         offloads: true,
         ..SocketOptions::default()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ebb_engine::drive::Late;
 use ebb_engine::{DropReason, Host, Network, NodeId, NodePort};
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, RingListener,
+    MAX_FRAME_BYTES, PacketSocket, ReceiveMode, ReceiveRing, ReceivedFrame, RingListener,
     SocketOptions,
 };
 use ebb_pipeline::Frames;
@@ -588,7 +588,7 @@ fn open(
     // The socket is promiscuous. Frames carry the time of their arrival, so that a process that
     // gets the CPU late still sees when they came.
     let options = SocketOptions {
-        audience: Audience::Everyone,
+        receive_mode: ReceiveMode::Promiscuous,
         timestamps: true,
         ..SocketOptions::default()
     };

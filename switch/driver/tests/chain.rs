@@ -7,7 +7,7 @@ use std::thread;
 
 use ebb_driver::{Driver, DriverOptions, Interface, Reception};
 use ebb_engine::{ControlHandle, Network, NodeId};
-use ebb_packet_io::{Audience, PacketSocket, SocketOptions};
+use ebb_packet_io::{PacketSocket, ReceiveMode, SocketOptions};
 use ebb_testkit::Namespace;
 use ebb_traffic_manager::{OnFull, Profile};
 use ebb_units::BitRate;
@@ -56,7 +56,7 @@ impl Deref for Space {
 
 pub fn open(interface: &str) -> PacketSocket {
     let options = SocketOptions {
-        audience: Audience::Everyone,
+        receive_mode: ReceiveMode::Promiscuous,
         ..SocketOptions::default()
     };
     PacketSocket::open(interface, &options).expect("opened")

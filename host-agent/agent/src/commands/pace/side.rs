@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
 use ebb_packet_io::{
-    Audience, Batch, OutgoingFrame, PacketSocket, ReceiveBuffers, SendError, SocketOptions,
+    Batch, OutgoingFrame, PacketSocket, ReceiveBuffers, ReceiveMode, SendError, SocketOptions,
 };
 use rustix::io::Errno;
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub struct Side {
 impl Side {
     pub fn open(name: &str) -> anyhow::Result<Self> {
         let options = SocketOptions {
-            audience: Audience::Everyone,
+            receive_mode: ReceiveMode::Promiscuous,
             offloads: true,
             ..SocketOptions::default()
         };
