@@ -12,14 +12,14 @@ use super::mailbox::{Command, Mailbox};
 use super::outbox::Outbox;
 use crate::api::message::{Error, ErrorCode, Outcome, Reply, Request};
 use crate::api::socket::{Connection, Listener, Received};
-use crate::machine::seldom::Seldom;
+use crate::machine::warning_limit::WarningLimit;
 
 /// A client that takes no message for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Takes clients until the process ends.
 pub fn accept_all(listener: &Listener, mailbox: &Mailbox) {
     let mut last: ClientId = 1;
-    let (mut strangers, mut failures) = (Seldom::default(), Seldom::default());
+    let (mut strangers, mut failures) = (WarningLimit::default(), WarningLimit::default());
     loop {
         match listener.accept() {
             Ok(Some(connection)) => {
@@ -29,12 +29,12 @@ pub fn accept_all(listener: &Listener, mailbox: &Mailbox) {
                 }
             }
             Ok(None) => {
-                if let Some(clients) = strangers.occurs(Instant::now()) {
+                if let Some(clients) = strangers.count(Instant::now()) {
                     tracing::warn!("connections of other users were turned away: {clients}");
                 }
             }
             Err(error) => {
-                if failures.occurs(Instant::now()).is_some() {
+                if failures.count(Instant::now()).is_some() {
                     tracing::warn!("cannot take a client on {}: {error}", listener.address());
                 }
                 std::thread::sleep(Duration::from_millis(100));

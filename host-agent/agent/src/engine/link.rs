@@ -14,9 +14,9 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame, Protocol};
 
 use crate::engine::faults::Faults;
+use crate::engine::frame_paths::{FramePath, FramePaths};
 use crate::engine::params::Params;
 use crate::engine::transports::OurPackets;
-use crate::engine::ways::{Way, Ways};
 use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::waker::Waker;
@@ -59,11 +59,11 @@ pub enum Arrived<'a> {
     Control(&'a EthernetFrame<'a>),
 }
 
-/// The ways to the switch, with what stands between them and the transports.
+/// The paths to the switch, with what stands between them and the transports.
 pub struct Link {
     interface: Interface,
     hops: NextHops,
-    ways: Ways,
+    paths: FramePaths,
     /// Whether MAC control frames are let through.
     obeys_pfc: bool,
     /// Keeps our packets from the kernel. `None`: the kernel drops them where it routes them.
@@ -147,7 +147,7 @@ impl Link {
         Ok(Link {
             interface,
             hops,
-            ways: Ways::open(PacketIo::new(socket, mapped, buffers), ring)?,
+            paths: FramePaths::open(PacketIo::new(socket, mapped, buffers), ring)?,
             obeys_pfc: params.nic.pfc,
             withholding: None,
             outgoing: Outgoing::default(),
@@ -175,7 +175,7 @@ impl Link {
 
     /// The counters since the last call.
     pub fn take_counters(&mut self) -> LinkCounters {
-        self.counters.overrun += self.ways.take_drops();
+        self.counters.overrun += self.paths.take_drops();
         std::mem::take(&mut self.counters)
     }
 
@@ -187,11 +187,11 @@ impl Link {
             packets.iter().fold(control, with_rule)
         };
         let (exact, wide) = (rules(packets), rules(&covering(packets)));
-        self.ways
+        self.paths
             .set_filter(&exact)
             .or_else(|error| {
                 tracing::debug!("packets to other ports are read as well: {error}");
-                self.ways.set_filter(&wide)
+                self.paths.set_filter(&wide)
             })
             .context("cannot filter what arrives at the packet socket")?;
         let withheld = withheld(self.interface.address, packets);
@@ -203,7 +203,7 @@ impl Link {
         {
             return Ok(());
         }
-        match self.ways.socket().withhold(&withheld) {
+        match self.paths.socket().withhold(&withheld) {
             Ok(withholding) => self.withholding = Some((withheld, withholding)),
             Err(error) => {
                 tracing::debug!("the kernel routes our packets before it drops them: {error}")
@@ -226,7 +226,7 @@ impl Link {
         }
         let (interface, hops, last_source) = (&self.interface, &self.hops, &mut self.last_source);
         let arriving = &mut self.arriving;
-        let take = |received: ReceivedFrame<'_>, way: Way| {
+        let take = |received: ReceivedFrame<'_>, path: FramePath| {
             let realtime_ns = received.realtime_ns;
             let Ok(frame) = EthernetHeader::parse(received.bytes) else {
                 return;
@@ -235,9 +235,9 @@ impl Link {
                 return;
             }
             if frame.header.ethertype == PfcFrame::ETHERTYPE {
-                return match way {
-                    Way::BesideRing => {}
-                    Way::Interface | Way::Ring => handle(Arrived::Control(&frame)),
+                return match path {
+                    FramePath::BesideRing => {}
+                    FramePath::Interface | FramePath::Ring => handle(Arrived::Control(&frame)),
                 };
             }
             let source = address_at(frame.payload, IPV4_SOURCE_AT);
@@ -255,12 +255,12 @@ impl Link {
                 Some(faults) => faults.pass(now, frame.payload, |packet| handle(late(packet))),
             }
         };
-        match self.ways.receive(BATCH_FRAMES, take) {
+        match self.paths.receive(BATCH_FRAMES, take) {
             Ok(more) => Ok(more),
             // It may come up again; until then flows time out. One that was deleted will not.
             Err(error)
                 if error.kind() == io::ErrorKind::NetworkDown
-                    && self.ways.socket().interface_exists() =>
+                    && self.paths.socket().interface_exists() =>
             {
                 tracing::warn!("interface `{}` is down", self.interface.name);
                 Ok(false)
@@ -330,9 +330,9 @@ impl Link {
         }
         self.stuck = None;
         while self.outgoing.len() > 0 {
-            match self.ways.send(self.outgoing.frames()) {
+            match self.paths.send(self.outgoing.frames()) {
                 Ok(sent) => self.outgoing.advance(sent),
-                Err(SendError::Full) if self.ways.says_when_there_is_room() => {
+                Err(SendError::Full) if self.paths.says_when_there_is_room() => {
                     self.stuck = Some(Stuck::Socket);
                     return Ok(false);
                 }
@@ -388,7 +388,7 @@ impl Link {
     pub fn wait(&mut self, patience: Option<Duration>, waker: &Waker) -> io::Result<()> {
         let stuck = self.stuck == Some(Stuck::Socket);
         let patience = patience.map(std::time::Duration::from);
-        self.ways.wait(patience, stuck, waker)
+        self.paths.wait(patience, stuck, waker)
     }
 }
 

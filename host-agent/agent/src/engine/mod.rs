@@ -2,6 +2,7 @@
 
 pub mod departures;
 pub mod faults;
+pub mod frame_paths;
 pub mod histogram;
 pub mod hypervisor;
 pub mod lateness;
@@ -10,5 +11,4 @@ pub mod params;
 pub mod pauses;
 pub mod runtime;
 pub mod transports;
-pub mod ways;
 pub mod workers;

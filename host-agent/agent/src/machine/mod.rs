@@ -10,6 +10,6 @@ pub mod kernel_rules;
 pub mod lock;
 pub mod next_hop;
 pub mod port_lock;
-pub mod seldom;
 pub mod signals;
 pub mod waker;
+pub mod warning_limit;

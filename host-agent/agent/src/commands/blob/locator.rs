@@ -19,9 +19,9 @@ use super::link::{self, Address, Answer, Listener, MAX_QUESTION_BYTES, Stream};
 use crate::commands::output::Output;
 use crate::machine::clock;
 use crate::machine::lock::lock;
-use crate::machine::seldom::Seldom;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
+use crate::machine::warning_limit::WarningLimit;
 
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -139,13 +139,13 @@ impl Shared {
 
 fn accept(listener: &Listener, shared: &Arc<Mutex<Shared>>) {
     let connections = Arc::<Mutex<Connections>>::default();
-    let mut closed = Seldom::default();
+    let mut closed = WarningLimit::default();
     loop {
         let accepted = listener.accept().and_then(|stream| {
             let handle = stream.try_clone()?;
             let mut connections = lock(&connections);
             if connections.make_room()
-                && let Some(times) = closed.occurs(Instant::now())
+                && let Some(times) = closed.count(Instant::now())
             {
                 tracing::warn!(
                     "{MAX_CONNECTIONS} connections were open: the most silent was closed, {times} times"

@@ -28,7 +28,7 @@ use serde_json::json;
 pub use args::{LoadArgs, SinkArgs};
 
 use crate::commands::output::Output;
-use crate::engine::ways::Ways;
+use crate::engine::frame_paths::FramePaths;
 use crate::machine::clock;
 use crate::machine::interface::Interface;
 use crate::machine::kernel_rules::KernelRule;
@@ -83,7 +83,7 @@ pub fn run_sink(args: &SinkArgs) -> anyhow::Result<bool> {
 struct LoadSocket {
     interface: Interface,
     local: SocketAddrV4,
-    ways: Ways,
+    paths: FramePaths,
     /// Held until the end; the rule, which comes first, is dropped before the lock.
     _rule: KernelRule,
     _port: PortLock,
@@ -113,13 +113,14 @@ impl LoadSocket {
         let ring = ReceiveRing::map(&socket, RING_BYTES).context("no receive ring")?;
         let buffers = ReceiveBuffers::new(1, MAX_FRAME_BYTES);
         let socket = PacketIo::new(socket, Some(ring), buffers);
-        let mut ways = Ways::open(socket, args.ring.as_deref())?;
-        ways.set_filter(&filter)
+        let mut paths = FramePaths::open(socket, args.ring.as_deref())?;
+        paths
+            .set_filter(&filter)
             .context("cannot filter what arrives")?;
         Ok(LoadSocket {
             local: SocketAddrV4::new(interface.address, args.port),
             interface,
-            ways,
+            paths,
             _port: port,
             _rule: rule,
         })
@@ -145,9 +146,9 @@ impl LoadSocket {
         loop {
             let now = clock::now();
             if let Some(sender) = &mut sender {
-                sender.turn(now, &mut self.ways)?;
+                sender.turn(now, &mut self.paths)?;
             }
-            let received = receiver.receive(&mut self.ways)?;
+            let received = receiver.receive(&mut self.paths)?;
             receiver.end_streams(now, |peer, counts| report_stream(&output, peer, counts));
             let over = match (&sender, count) {
                 (Some(sender), _) => sender.is_over(now),
@@ -164,7 +165,7 @@ impl LoadSocket {
         }
         receiver.end_all(|peer, counts| report_stream(&output, peer, counts));
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
-        let kernel_drops = self.ways.take_drops();
+        let kernel_drops = self.paths.take_drops();
         if let Some(sender) = &sender {
             output.report("load", [sender.to_json()], || sender.to_text());
         }
@@ -199,7 +200,7 @@ impl LoadSocket {
         let slept = match coalesced {
             true => waker.wait(patience.map_or(lateness, |patience| patience.min(lateness))),
             false if patience == Some(Duration::ZERO) => Ok(()),
-            false => self.ways.wait(patience.map(Into::into), false, waker),
+            false => self.paths.wait(patience.map(Into::into), false, waker),
         };
         slept.context("cannot sleep")
     }

@@ -11,7 +11,7 @@ use ebb_wire::{EthernetHeader, MacAddress};
 
 use super::packet::{self, Arrival, Kind};
 use super::stream::StreamCounts;
-use crate::engine::ways::{Way, Ways};
+use crate::engine::frame_paths::{FramePath, FramePaths};
 use crate::machine::clock;
 
 /// Frames that are counted before the sender has its turn again.
@@ -56,10 +56,10 @@ impl Receiver {
     }
 
     /// Counts what has arrived. True: something has.
-    pub fn receive(&mut self, ways: &mut Ways) -> anyhow::Result<bool> {
+    pub fn receive(&mut self, paths: &mut FramePaths) -> anyhow::Result<bool> {
         let (mac, streams, ignored) = (self.mac, &mut self.streams, &mut self.ignored);
         let mut any = false;
-        let take = |frame: ReceivedFrame<'_>, _: Way| {
+        let take = |frame: ReceivedFrame<'_>, _: FramePath| {
             any = true;
             let Some(arrival) = packet::parse(frame.bytes, mac) else {
                 *ignored += 1;
@@ -68,11 +68,11 @@ impl Receiver {
             let at_ns = frame.realtime_ns.unwrap_or_else(clock::realtime_ns);
             count(streams, &arrival, at_ns, frame.wire_bytes, ignored);
         };
-        match ways.receive(FRAMES_PER_TURN, take) {
+        match paths.receive(FRAMES_PER_TURN, take) {
             Ok(_) => Ok(any),
             // It may come up again.
             Err(error)
-                if error.kind() == ErrorKind::NetworkDown && ways.socket().interface_exists() =>
+                if error.kind() == ErrorKind::NetworkDown && paths.socket().interface_exists() =>
             {
                 Ok(any)
             }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::args::{LoadArgs, SOURCE_PORTS};
 use super::packet::{Frame, Kind, Path};
 use super::schedule::{Plan, Schedule};
-use crate::engine::ways::Ways;
+use crate::engine::frame_paths::FramePaths;
 use crate::machine::clock;
 
 /// The first source port: the range ends with the last dynamic port (RFC 6335).
@@ -88,7 +88,7 @@ impl Sender {
     }
 
     /// Sends what is due.
-    pub fn turn(&mut self, now: Instant, ways: &mut Ways) -> anyhow::Result<()> {
+    pub fn turn(&mut self, now: Instant, paths: &mut FramePaths) -> anyhow::Result<()> {
         if self.full_until.is_some_and(|until| now < until) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Sender {
                 frame.stamp(Kind::Data, port, self.sent + packet as u64, realtime_ns);
             }
             let frames = self.frames[..due as usize].iter().map(Frame::bytes);
-            let sent = match ways.send(frames) {
+            let sent = match paths.send(frames) {
                 Ok(sent) => sent as u64,
                 Err(SendError::Full) => {
                     self.full_until = Some(now + self.full_pause);
@@ -124,12 +124,12 @@ impl Sender {
             self.next_end = now + END_PAUSE;
         }
         if self.schedule.next_deadline().is_none() && self.ends_left > 0 && now >= self.next_end {
-            self.say_end(now, ways);
+            self.say_end(now, paths);
         }
         Ok(())
     }
 
-    fn say_end(&mut self, now: Instant, ways: &mut Ways) {
+    fn say_end(&mut self, now: Instant, paths: &mut FramePaths) {
         self.end.stamp(
             Kind::End,
             FIRST_SOURCE_PORT,
@@ -137,7 +137,7 @@ impl Sender {
             clock::realtime_ns(),
         );
         // Its fate is as uncertain as on the way.
-        let _ = ways.send([self.end.bytes()].into_iter());
+        let _ = paths.send([self.end.bytes()].into_iter());
         self.ends_left -= 1;
         self.next_end = now + END_PAUSE;
     }

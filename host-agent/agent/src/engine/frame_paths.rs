@@ -1,8 +1,8 @@
-//! The ways between this host and its switch: the interface, and perhaps a ring that it shares with the switch.
+//! Paths of frames between this host and its switch: the interface, and a ring in shared memory where the switch has one.
 //!
-//! Over the ring goes what this process sends, and what the switch knows that it wants. The interface stays open: the
-//! switch sends over it what comes before it knows the filter, and all that is for others. If the ring ends, frames go
-//! over the interface again.
+//! The ring carries the frames that this process sends, and those that its filter, which the switch knows, selects. The
+//! interface stays open for frames that arrive before the switch knows the filter and for those of other processes. If
+//! the ring ends, all frames go over the interface again.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +16,8 @@ use ebb_packet_io::{
 
 use crate::machine::waker::Waker;
 
-pub struct Ways {
+/// The interface of this host, and its ring.
+pub struct FramePaths {
     interface: PacketIo,
     /// `None`: all frames go over the interface.
     ring: Option<HostRing>,
@@ -24,19 +25,19 @@ pub struct Ways {
     failure: Option<io::Error>,
 }
 
-/// How a frame has come.
+/// Path by which a frame arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// Over the interface, while there is no ring.
+pub enum FramePath {
+    /// The interface, while there is no ring.
     Interface,
-    /// Over the interface, although there is a ring: frames for all who listen, MAC control among them, come over
-    /// both.
+    /// The interface, beside a ring: broadcast, multicast and MAC control frames arrive by both.
     BesideRing,
+    /// The ring.
     Ring,
 }
 
-impl Ways {
-    /// `ring`: the socket where the switch gives one.
+impl FramePaths {
+    /// Opens the ring that the switch offers at the socket `ring`. None: the interface alone.
     pub fn open(interface: PacketIo, ring: Option<&Path>) -> anyhow::Result<Self> {
         let connect = |path: &Path| {
             HostRing::connect(path).with_context(|| {
@@ -47,7 +48,7 @@ impl Ways {
                 )
             })
         };
-        Ok(Ways {
+        Ok(FramePaths {
             interface,
             ring: ring.map(connect).transpose()?,
             failure: None,
@@ -82,25 +83,25 @@ impl Ways {
         }
     }
 
-    /// Hands over what has arrived, about `enough` frames of either way; true: there may be more.
+    /// Hands over what has arrived, about `enough` frames of either path; true: there may be more.
     pub fn receive(
         &mut self,
         enough: usize,
-        mut take: impl FnMut(ReceivedFrame<'_>, Way),
+        mut take: impl FnMut(ReceivedFrame<'_>, FramePath),
     ) -> io::Result<bool> {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
-        let way = match self.ring {
-            None => Way::Interface,
-            Some(_) => Way::BesideRing,
+        let path = match self.ring {
+            None => FramePath::Interface,
+            Some(_) => FramePath::BesideRing,
         };
         let received = self
             .interface
-            .receive(enough, &mut |frame| take(frame, way))?;
+            .receive(enough, &mut |frame| take(frame, path))?;
         let mut more = !received.drained;
         if let Some(ring) = &mut self.ring {
-            match ring.receive(enough, &mut |frame| take(frame, Way::Ring)) {
+            match ring.receive(enough, &mut |frame| take(frame, FramePath::Ring)) {
                 Ok(received) => more |= !received.drained,
                 Err(error) => self.end_ring(&error),
             }
