@@ -33,14 +33,14 @@ impl Bursts {
     }
 
     /// Whether what is sent at offset `next` belongs to the burst that has begun.
-    pub(super) fn goes_on(&self, next: u64) -> bool {
+    pub(super) fn continues(&self, next: u64) -> bool {
         next < self.end
     }
 
     /// Whether the sender waits for more room, with something in flight whose ACK will give it. If
     /// not, a burst begins at `next`.
     pub(super) fn waits(&mut self, next: u64, room: Room) -> bool {
-        if self.most == 0 || self.goes_on(next) {
+        if self.most == 0 || self.continues(next) {
             return false;
         }
         let worth = self.most.min(room.window / WINDOW_DIVISOR).min(room.rest);
@@ -75,7 +75,7 @@ mod tests {
     fn without_offload_nothing_waits() {
         let mut bursts = Bursts::new(0);
         assert!(!waits(&mut bursts, 1, 1));
-        assert!(!bursts.goes_on(1));
+        assert!(!bursts.continues(1));
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let mut bursts = Bursts::new(65_536);
         assert!(!waits(&mut bursts, 1, 100_000));
         assert!(!waits(&mut bursts, 65_536, 10));
-        assert!(bursts.goes_on(65_536) && !bursts.goes_on(65_537));
+        assert!(bursts.continues(65_536) && !bursts.continues(65_537));
         assert!(waits(&mut bursts, 65_537, 34_464));
     }
 

@@ -737,7 +737,7 @@ impl Sender {
 
     /// The next segment belongs to a burst that has begun.
     pub(crate) fn in_burst(&self) -> bool {
-        self.bursts.goes_on(self.next)
+        self.bursts.continues(self.next)
     }
 
     /// There is data, none in flight, and the peer's window is shut.

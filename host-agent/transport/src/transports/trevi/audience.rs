@@ -18,7 +18,7 @@ pub struct Listener {
     /// Blocks that it has delivered, as it says in requests.
     pub delivered: u32,
     /// It said that nothing is to be sent until it asks again.
-    pub is_quiet: bool,
+    pub is_idle: bool,
     /// Whether it has said anything.
     pub is_verified: bool,
     pub retry: Retry,
@@ -33,11 +33,11 @@ pub type Audience = receiver_driven::Audience<Listener>;
 
 /// Reaction to a timeout.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Asked {
-    /// Whether anybody is to be asked for a sign of life.
-    pub anybody: bool,
-    /// Receivers that have been asked before.
-    pub again: u64,
+pub struct TimedOut {
+    /// Whether a probe is to be sent.
+    pub probe: bool,
+    /// Receivers to which this is not the first probe.
+    pub repeated: u64,
 }
 
 impl Listener {
@@ -46,7 +46,7 @@ impl Listener {
             requested: VecDeque::new(),
             wanted: 0,
             delivered: 0,
-            is_quiet: false,
+            is_idle: false,
             is_verified: false,
             retry,
             echoed: 0,
@@ -71,7 +71,7 @@ impl Listener {
     /// ought to have said that it wants nothing.
     pub fn question_at(&self, is_pushed: bool, some_finished: bool) -> Instant {
         let heard = self.retry.last_heard();
-        let is_overdue = some_finished && !self.is_quiet;
+        let is_overdue = some_finished && !self.is_idle;
         let wants = is_pushed || is_overdue || !self.requested.is_empty();
         if !wants && self.is_verified && self.retry.silent() == 0 {
             return heard + self.retry.longest_interval();
@@ -88,8 +88,8 @@ impl Listener {
     }
 
     /// It wants nothing, until a request says otherwise.
-    pub fn be_quiet(&mut self) {
-        self.is_quiet = true;
+    pub fn set_idle(&mut self) {
+        self.is_idle = true;
         self.requested.clear();
     }
 }
@@ -97,7 +97,7 @@ impl Listener {
 impl Audience {
     /// The lowest block whose symbols anybody wants pushed. None: nobody wants any.
     pub fn wanted(&self) -> Option<u32> {
-        let wanting = self.served().filter(|l| !l.is_quiet);
+        let wanting = self.served().filter(|l| !l.is_idle);
         wanting.map(|l| l.wanted).min()
     }
 
@@ -110,8 +110,8 @@ impl Audience {
         self.served().all(|l| l.is_verified)
     }
 
-    pub fn all_quiet(&self) -> bool {
-        self.served().all(|l| l.is_quiet)
+    pub fn all_idle(&self) -> bool {
+        self.served().all(|l| l.is_idle)
     }
 
     pub fn has_requests(&self) -> bool {
@@ -171,21 +171,21 @@ impl Audience {
 
     /// Counts a timeout of each receiver whose question is due, and gives up who was silent for too
     /// long.
-    pub fn time_out(&mut self, now: Instant, is_pushed: bool) -> Asked {
-        let mut asked = Asked::default();
+    pub fn time_out(&mut self, now: Instant, is_pushed: bool) -> TimedOut {
+        let mut timed_out = TimedOut::default();
         let some_finished = self.some_finished();
         self.give_up(|listener| {
             if listener.question_at(is_pushed, some_finished) > now {
                 return None;
             }
-            asked.again += u64::from(listener.retry.silent() > 0);
+            timed_out.repeated += u64::from(listener.retry.silent() > 0);
             if listener.retry.expired(now) {
-                asked.anybody = true;
+                timed_out.probe = true;
                 return None;
             }
             Some(listener.retry.gave_up_reason(now))
         });
-        asked
+        timed_out
     }
 
     /// Notes for whom the others wait.

@@ -46,8 +46,14 @@ impl Receiver {
         self.addressed(to, request)
     }
 
-    /// Tells a sender what is wanted.
-    pub(super) fn tell(&mut self, now: Instant, to: usize, flags: EbbFlags, out: &mut Outbox) {
+    /// Sends a sender the request for the next block, or a stop if none is wanted.
+    pub(super) fn send_demand(
+        &mut self,
+        now: Instant,
+        to: usize,
+        flags: EbbFlags,
+        out: &mut Outbox,
+    ) {
         let fin = EbbFlags::FIN.when(self.ending == Some(Ending::Finished));
         out.control.push(match self.wanted() {
             Some(block) => {
@@ -60,14 +66,14 @@ impl Receiver {
         let supplier = &mut self.suppliers[to];
         supplier.has_spoken = true;
         supplier.unwanted = 0;
-        supplier.last_told = now;
+        supplier.last_demand = now;
     }
 
-    /// Tells all senders that have been heard.
-    pub(super) fn tell_all(&mut self, now: Instant, out: &mut Outbox) {
+    /// Sends it to all senders that have been heard.
+    pub(super) fn send_demand_to_all(&mut self, now: Instant, out: &mut Outbox) {
         for index in 0..self.suppliers.len() {
             if self.suppliers[index].is_heard() {
-                self.tell(now, index, EbbFlags::NONE, out);
+                self.send_demand(now, index, EbbFlags::NONE, out);
             }
         }
     }
@@ -129,7 +135,7 @@ impl Receiver {
             State::Heard if supplier.is_confirmed => return None,
             State::Heard => {}
         }
-        let since = retry.last_heard().max(supplier.last_told);
+        let since = retry.last_heard().max(supplier.last_demand);
         Some(match self.wanted() {
             None if self.ending.is_none() && retry.silent() == 0 => {
                 since + retry.longest_interval()
@@ -178,7 +184,7 @@ impl Receiver {
                     pull.ask_again();
                 }
                 let flags = EbbFlags::RETRANSMIT.when(self.ending.is_none());
-                self.tell(now, index, flags, out);
+                self.send_demand(now, index, flags, out);
             }
         }
     }

@@ -126,7 +126,7 @@ impl Receiver {
             let news = has_ended || is_other && supplier.is_pushing();
             let late = supplier.unwanted > 0 && supplier.unwanted.is_multiple_of(UNWANTED);
             if supplier.is_heard() && (news || late || !supplier.has_spoken) {
-                self.tell(now, index, EbbFlags::NONE, out);
+                self.send_demand(now, index, EbbFlags::NONE, out);
             }
         }
     }
@@ -216,7 +216,7 @@ impl ReceiverSession for Receiver {
             }
         }
         if header.flags.contains(EbbFlags::RETRANSMIT) && !is_gift {
-            self.tell(now, from, EbbFlags::NONE, out);
+            self.send_demand(now, from, EbbFlags::NONE, out);
         }
         self.go_on(now, from, before, out);
     }
@@ -268,7 +268,7 @@ impl ReceiverSession for Receiver {
         self.last_progress = now;
         // Who is told to stop does not push again.
         self.ask_for_all();
-        self.tell_all(now, out);
+        self.send_demand_to_all(now, out);
         self.ask_all(now, 0, out);
     }
 

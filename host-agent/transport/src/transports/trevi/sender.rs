@@ -122,7 +122,7 @@ impl Sender {
                 }
             }
         }
-        listener.is_quiet = false;
+        listener.is_idle = false;
         if pushes {
             self.encoders.forget_before(self.pushed_block());
         } else {
@@ -153,11 +153,11 @@ impl Sender {
         let Some(listener) = self.audience.get_mut(from) else {
             return false;
         };
-        listener.be_quiet();
+        listener.set_idle();
         if finished {
             self.audience.finish(from);
         }
-        if self.audience.all_quiet() {
+        if self.audience.all_idle() {
             // Hybrid: who is told to stop does not push again.
             self.block = self.blocks.count();
         }
@@ -279,7 +279,7 @@ impl Sender {
         );
         let unsubscribes = self.params.stragglers == Stragglers::Unsubscribe;
         let waits_for_all = self.waits_for_all() && self.audience.has_requests();
-        let awake = || self.audience.served().filter(|l| !l.is_quiet);
+        let awake = || self.audience.served().filter(|l| !l.is_idle);
         let last_wanted = awake().map(|l| l.wanted).max().unwrap_or(0);
         let most = self.audience.served().map(|l| l.delivered).max();
         let (is_ahead, most) = (self.is_ahead(), most.unwrap_or(0));
@@ -290,13 +290,13 @@ impl Sender {
             let behind = match mode {
                 Mode::Pull => waits_for_all && listener.requested.is_empty(),
                 Mode::ConstantRate | Mode::Push => {
-                    !listener.is_quiet && listener.wanted < last_wanted
+                    !listener.is_idle && listener.wanted < last_wanted
                 }
                 Mode::Hybrid => is_ahead && listener.delivered < most,
             };
             // After the last block nobody asks for a next one. Who wants nothing may be checking what it
             // has, for as long as it answers.
-            let is_last = is_last && (unsubscribes || !listener.is_quiet);
+            let is_last = is_last && (unsubscribes || !listener.is_idle);
             let is_gone = some_finished && listener.retry.silent() > 0;
             behind || is_last || is_gone || window_is_spent && !listener.is_verified
         });
@@ -340,9 +340,9 @@ impl Sender {
     /// Asks those for a sign of life who have been silent for too long, and gives up who still is.
     fn ask_the_silent(&mut self, now: Instant) {
         let is_pushed = self.has_to_push();
-        let asked = self.audience.time_out(now, is_pushed);
-        self.counters.timeouts += asked.again;
-        if asked.anybody {
+        let timed_out = self.audience.time_out(now, is_pushed);
+        self.counters.timeouts += timed_out.repeated;
+        if timed_out.probe {
             self.bare = Some(QUESTION);
         }
     }

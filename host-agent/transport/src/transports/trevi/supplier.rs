@@ -19,7 +19,7 @@ pub struct Supplier {
     /// Whether it was heard after that.
     pub is_answered: bool,
     /// When it was last told something that it has to act on.
-    pub last_told: Instant,
+    pub last_demand: Instant,
     pub retry: Retry,
     /// Whether it knows that it is to stop for good, or never will.
     pub is_confirmed: bool,
@@ -44,7 +44,7 @@ impl Supplier {
             unwanted: 0,
             has_spoken: false,
             is_answered: false,
-            last_told: now,
+            last_demand: now,
             retry: retry.clone(),
             is_confirmed: false,
             received: 0,
