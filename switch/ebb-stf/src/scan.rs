@@ -125,7 +125,7 @@ impl<'a> Line<'a> {
         self.rest.starts_with(|c: char| c.is_ascii_digit())
     }
 
-    pub fn eat(&mut self, mark: &str) -> bool {
+    pub fn consume(&mut self, mark: &str) -> bool {
         match self.rest.strip_prefix(mark) {
             Some(rest) => {
                 self.rest = rest.trim_start();
@@ -136,7 +136,7 @@ impl<'a> Line<'a> {
     }
 
     pub fn expect(&mut self, mark: &str) -> Result<(), String> {
-        match self.eat(mark) {
+        match self.consume(mark) {
             true => Ok(()),
             false => Err(self.expected(&format!("`{mark}`"))),
         }

@@ -386,9 +386,9 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
     let mut keys = Vec::new();
     loop {
         let name = line.path("a key field or an action")?;
-        if !line.eat(":") {
+        if !line.consume(":") {
             let action = entry_action(name, line)?;
-            let label = match line.eat("=") {
+            let label = match line.consume("=") {
                 true => Some(label("a label", line)?),
                 false => None,
             };
@@ -401,9 +401,9 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
             });
         }
         let value = line.number("a value")?;
-        let value = if line.eat("/") {
+        let value = if line.consume("/") {
             KeyValue::Prefix(value, line.integer("a prefix length")?)
-        } else if line.eat("->") {
+        } else if line.consume("->") {
             KeyValue::Range(value, line.number("the end of the range")?)
         } else {
             KeyValue::Number(value)
@@ -439,7 +439,7 @@ fn action(line: &mut Line<'_>) -> Result<Action, String> {
 fn arguments(name: String, line: &mut Line<'_>) -> Result<Action, String> {
     line.expect("(")?;
     let mut arguments = Vec::new();
-    while !line.eat(")") {
+    while !line.consume(")") {
         if !arguments.is_empty() {
             line.expect(",")?;
         }
@@ -480,7 +480,7 @@ fn check(line: &mut Line<'_>) -> Result<Check, String> {
         Relation::Less,
         Relation::Greater,
     ];
-    let relation = relations.into_iter().find(|r| line.eat(r.symbol()));
+    let relation = relations.into_iter().find(|r| line.consume(r.symbol()));
     let relation = relation.ok_or("expected ==, !=, <, <=, > or >=")?;
     Ok(Check {
         unit,

@@ -59,7 +59,7 @@ impl Diagnostics {
 
     /// Whether a table, however many instances it has, may have this many entries; `false` has been reported.
     #[must_use]
-    pub fn afford_entries(&self, entries: usize, span: Span) -> bool {
+    pub fn check_entry_count(&self, entries: usize, span: Span) -> bool {
         let few = entries <= MAX_ENTRIES;
         if !few {
             self.report(too_many_entries(span));
@@ -69,7 +69,7 @@ impl Diagnostics {
 
     /// Whether a type is small enough; `false` has been reported.
     #[must_use]
-    pub fn afford_type(&self, ty: &Type, span: Span) -> bool {
+    pub fn check_type_size(&self, ty: &Type, span: Span) -> bool {
         let mut left = MAX_TYPE_PARTS;
         let small = take_type(ty, &mut left, MAX_TYPE_DEPTH);
         if !small {

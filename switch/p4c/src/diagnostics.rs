@@ -34,7 +34,7 @@ pub enum Action {
     Error,
 }
 
-/// The user's wishes about warnings (`--Wdisable`, `--Werror`, ..) and the number of errors.
+/// The user's settings of warnings (`--Wdisable`, `--Werror`, ..) and the number of errors.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Treatment of warnings that are not in `named`; none: warn.
@@ -65,15 +65,18 @@ fn is_called(code: &str, name: &str) -> bool {
     name == code || OTHER_NAMES.contains(&(code, &name))
 }
 
-/// The last wish about a warning.
-fn wish(wishes: &[(String, Action)], code: &str) -> Option<Action> {
-    let wish = wishes.iter().rev().find(|(name, _)| is_called(code, name));
-    wish.map(|(_, action)| *action)
+/// The last setting of a warning.
+fn setting(settings: &[(String, Action)], code: &str) -> Option<Action> {
+    let setting = settings
+        .iter()
+        .rev()
+        .find(|(name, _)| is_called(code, name));
+    setting.map(|(_, action)| *action)
 }
 
 impl Policy {
     fn action(&self, code: &str) -> Action {
-        let named = wish(&self.named, code);
+        let named = setting(&self.named, code);
         named.or(self.all).unwrap_or(Action::Warn)
     }
 }
@@ -199,7 +202,7 @@ const MAX_WARNINGS: usize = 200;
 pub struct Diagnostics {
     list: RefCell<Vec<Diagnostic>>,
     policy: Policy,
-    /// The wishes that the program has for all of itself (`@diagnostic`); they come before those of the command line.
+    /// The settings that the program has for all of itself (`@diagnostic`); they come before those of the command line.
     pragmas: RefCell<Vec<(String, Action)>>,
     /// Where the program wants to hear nothing of a warning of this name (`@noWarn`).
     quiet: RefCell<Vec<(Span, String)>>,
@@ -207,7 +210,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// No messages yet, with the user's wishes about warnings.
+    /// No messages yet, with the user's settings of warnings.
     pub fn with_policy(policy: Policy) -> Diagnostics {
         Diagnostics {
             policy,
@@ -231,7 +234,7 @@ impl Diagnostics {
             if self.is_unwanted(&diagnostic) {
                 return;
             }
-            let pragma = wish(&self.pragmas.borrow(), diagnostic.code);
+            let pragma = setting(&self.pragmas.borrow(), diagnostic.code);
             let action = pragma.unwrap_or_else(|| self.policy.action(diagnostic.code));
             diagnostic.severity = match action {
                 Action::Ignore => return,
@@ -265,7 +268,7 @@ impl Diagnostics {
     }
 
     /// Sets the program's treatment of a warning, wherever it is.
-    pub(crate) fn wish(&self, name: String, action: Action) {
+    pub(crate) fn set_action(&self, name: String, action: Action) {
         self.pragmas.borrow_mut().push((name, action));
     }
 

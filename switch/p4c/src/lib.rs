@@ -123,7 +123,7 @@ pub fn check_tokens(
     if diagnostics.has_errors() {
         return None;
     }
-    warnings::read_wishes(&tree, diagnostics);
+    warnings::read_settings(&tree, diagnostics);
     let program = check::check(&tree, diagnostics);
     dump(Stage::Ir, &|| format!("{program:#?}"));
     if diagnostics.has_errors() {

@@ -93,7 +93,9 @@ impl Checker<'_> {
             (Property::Key(_) | Property::Actions(_), _) => {}
             (Property::Entries(entries), _) => {
                 table.entries_are_const = property.is_const;
-                let affordable = self.diagnostics.afford_entries(entries.len(), table.span);
+                let affordable = self
+                    .diagnostics
+                    .check_entry_count(entries.len(), table.span);
                 for entry in entries.iter().filter(|_| affordable) {
                     if let Some(entry) = self.entry(table, entry, property.is_const) {
                         table.entries.push(entry);

@@ -106,7 +106,7 @@ impl Checker<'_> {
         });
         let whole = Type::Struct(ty.clone());
         field_types::check(&whole, d.name.span, &self.program, self.diagnostics);
-        if !self.diagnostics.afford_type(&whole, d.name.span) {
+        if !self.diagnostics.check_type_size(&whole, d.name.span) {
             return self.declare(&d.name, Entity::Type(Type::Poison));
         }
         if vars.is_empty() {

@@ -27,7 +27,7 @@ impl Checker<'_> {
 
     /// The type, or poison if it is too large.
     pub(super) fn affordable(&self, ty: Type, span: Span) -> Type {
-        match self.diagnostics.afford_type(&ty, span) {
+        match self.diagnostics.check_type_size(&ty, span) {
             true => ty,
             false => Type::Poison,
         }

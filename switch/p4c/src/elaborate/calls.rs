@@ -212,7 +212,7 @@ impl Elaborator<'_> {
         let signature = &function.signature;
         let types = self.type_bindings(signature, call, env);
         let mut all = types.iter();
-        if !all.all(|(_, ty)| self.diagnostics.afford_type(ty, span)) {
+        if !all.all(|(_, ty)| self.diagnostics.check_type_size(ty, span)) {
             return Expr::poison(span);
         }
         let params = &signature.params;

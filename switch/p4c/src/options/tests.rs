@@ -157,7 +157,7 @@ fn the_driver_names_its_files_after_the_program() {
 }
 
 #[test]
-fn warnings_follow_the_last_wish() {
+fn warnings_follow_the_last_setting() {
     let policy = arguments("ebb-p4c --Werror --Wdisable=unused --Wwarn=unused --Winfo f.p4").policy;
     assert_eq!(policy.all, Some(Action::Error));
     let named = |action| ("unused".to_owned(), action);

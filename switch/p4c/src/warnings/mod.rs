@@ -7,16 +7,16 @@
 mod flow;
 mod parsers;
 mod places;
+mod settings;
 mod tables;
-mod wishes;
 
 use crate::ast;
 use crate::diagnostics::Diagnostics;
 use crate::ir::Program;
 
 /// Reads the program's own settings of warnings, before any is reported.
-pub fn read_wishes(tree: &ast::Program, diagnostics: &Diagnostics) {
-    wishes::read(tree, diagnostics);
+pub fn read_settings(tree: &ast::Program, diagnostics: &Diagnostics) {
+    settings::read(tree, diagnostics);
 }
 
 /// Reports what the checked program, which has no errors, should not have.

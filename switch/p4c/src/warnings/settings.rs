@@ -45,15 +45,15 @@ impl Reader<'_> {
     }
 
     fn diagnostic(&self, annotation: &Annotation) {
-        let wish = match texts(annotation)[..] {
+        let setting = match texts(annotation)[..] {
             [name, action] => {
                 let found = ACTIONS.iter().find(|(known, _)| *known == action);
                 found.map(|(_, action)| (name, *action))
             }
             _ => None,
         };
-        match wish {
-            Some((name, action)) => self.diagnostics.wish(name.to_owned(), action),
+        match setting {
+            Some((name, action)) => self.diagnostics.set_action(name.to_owned(), action),
             None => {
                 let span = annotation.name.span;
                 let message = "`@diagnostic` takes the name of a warning and what to do about it";
