@@ -60,7 +60,7 @@ impl Switch {
 
     /// Takes a PFC frame, which takes effect when the switch has had time to respond.
     fn receive_pfc(&mut self, port: PortId, frame: PfcFrame) {
-        self.tell(port, || Event::PauseReceived { port, frame });
+        self.trace_link(port, || Event::PauseReceived { port, frame });
         let response = self.pfc().map_or(0, |pfc| pfc.response_ns);
         let at = self.now + Duration::from_nanos(response);
         self.agenda.add(at, Task::Obey { port, frame });
@@ -73,7 +73,7 @@ impl Switch {
         let link = self.flow_control.link(port);
         let change = link.obey(now, frame, classes, watch, bits);
         if change.calmed {
-            self.tell(port, || Event::PausesObeyedAgain { port });
+            self.trace_link(port, || Event::PausesObeyedAgain { port });
         }
         self.set_paused(port, change.stop, true);
         self.set_paused(port, change.go, false);
@@ -90,7 +90,7 @@ impl Switch {
             for class in classes_in(classes) {
                 self.manager.pause_expired(port, class);
             }
-            self.tell(port, || Event::PauseExpired { port, classes });
+            self.trace_link(port, || Event::PauseExpired { port, classes });
         }
         let ignored = watch.is_some_and(|watch| watch.quiet.is_some());
         for (class, lasted) in review.storms {
@@ -105,7 +105,7 @@ impl Switch {
                     ""
                 }
             );
-            self.tell(port, || Event::PauseStorm {
+            self.trace_link(port, || Event::PauseStorm {
                 port,
                 class,
                 lasted,
@@ -140,7 +140,7 @@ impl Switch {
         frame.emit(self.port_address(port), &mut bytes);
         let len = bytes.len() as u64;
         let sent = self.manager.transmit_control(self.now, port, len);
-        self.tell(port, || Event::PauseSent { port, frame });
+        self.trace_link(port, || Event::PauseSent { port, frame });
         let (at, frame) = (sent.arrival, bytes);
         self.effects.send(at, port, frame);
         let bits = self.time_of_bits(port);
@@ -238,7 +238,8 @@ impl Switch {
     }
 
     /// Tells those who watch a port what happened at its link.
-    fn tell(&mut self, port: PortId, event: impl FnOnce() -> Event) {
-        self.tracer.tell(&self.options.name, self.now, port, event);
+    fn trace_link(&mut self, port: PortId, event: impl FnOnce() -> Event) {
+        self.tracer
+            .note_link(&self.options.name, self.now, port, event);
     }
 }

@@ -359,7 +359,13 @@ impl Tracer {
     }
 
     /// Passes what happened at the link of a port to those who watch it.
-    pub fn tell(&mut self, switch: &str, at: Instant, port: PortId, event: impl FnOnce() -> Event) {
+    pub fn note_link(
+        &mut self,
+        switch: &str,
+        at: Instant,
+        port: PortId,
+        event: impl FnOnce() -> Event,
+    ) {
         if self.open == 0 {
             return;
         }
