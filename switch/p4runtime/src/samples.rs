@@ -1,6 +1,6 @@
-//! Looks at switches that any client may ask for, as often as it likes: statistics and interfaces. Packets come
-//! first: clients that ask at about the same time share a sample, and all looks of a server together take the threads
-//! of its switches a tenth of the time at most.
+//! Samples of switches (statistics, interfaces) that any client may request at any rate. Packets come first: clients
+//! that ask at about the same time share a sample, and all samples of a server together take the threads of its
+//! switches a tenth of the time at most.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tonic::Status;
 
 use crate::device::{Device, Switch, call};
 
-/// How many times as long as a look took there is none after it.
+/// Pause after a sample, in times that it took.
 const REST: u32 = 9;
-/// Longest rest. A look that took longer than a ninth of it is taken to have waited for a processor itself.
+/// Longest pause. A sample that took longer than a ninth of it is taken to have waited for a processor itself.
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
-/// When the next look may be, for all switches of a server: one thread may run them all.
+/// Time of the next sample, for all switches of a server: one thread may run them all.
 pub struct Pace {
     free_at: Arc<Mutex<Instant>>,
-    /// Whether packets wait while switches are looked at.
+    /// Whether packets wait while a sample is taken.
     packets_wait: bool,
 }
 
@@ -30,7 +30,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Without packets that wait there is no rest between two looks.
+    /// Without packets that wait there is no pause between two samples.
     pub fn new(packets_wait: bool) -> Self {
         Self {
             free_at: Arc::new(Mutex::new(Instant::now())),
@@ -38,30 +38,30 @@ impl Pace {
         }
     }
 
-    /// Looks at the switch when it is this caller's turn.
-    pub async fn look<R: Send + 'static>(
+    /// Takes a sample of the switch when it is this caller's turn.
+    pub async fn sample<R: Send + 'static>(
         &self,
         device: &dyn Device,
-        look: impl FnOnce(&mut dyn Switch) -> R + Send + 'static,
+        take: impl FnOnce(&mut dyn Switch) -> R + Send + 'static,
     ) -> Result<R, Status> {
         let packets_wait = self.packets_wait;
         let mut free_at = self.free_at.clone().lock_owned().await;
         tokio::time::sleep_until(*free_at).await;
-        let looked = call(device, move |switch| {
+        let taken = call(device, move |switch| {
             let began = std::time::Instant::now();
-            (look(switch), began.elapsed())
+            (take(switch), began.elapsed())
         });
-        // A look that has begun is waited for, though the client may have gone: clients that come and go have a
+        // A sample that has begun is waited for, though the client may have gone: clients that come and go have a
         // turn, too.
         let turn = tokio::spawn(async move {
-            let (result, took) = looked.await?;
+            let (result, took) = taken.await?;
             if packets_wait {
                 *free_at = Instant::now() + rest(took);
             }
             Ok(result)
         });
         let done = turn.await;
-        done.map_err(|e| Status::internal(format!("a look at the switch failed: {e}")))?
+        done.map_err(|e| Status::internal(format!("a sample of the switch failed: {e}")))?
     }
 }
 
@@ -109,22 +109,22 @@ mod tests {
     use crate::plain::Plain;
 
     #[tokio::test]
-    async fn after_a_look_there_is_none_for_nine_times_as_long() {
+    async fn after_a_sample_there_is_none_for_nine_times_as_long() {
         let (pace, switch) = (Pace::default(), Plain::new(1));
         let took = Duration::from_millis(5);
-        let looked = pace.look(&switch, move |_| std::thread::sleep(took));
-        looked.await.unwrap();
+        let sampled = pace.sample(&switch, move |_| std::thread::sleep(took));
+        sampled.await.unwrap();
         let after = Instant::now();
-        pace.look(&Plain::new(2), |_| ()).await.unwrap();
+        pace.sample(&Plain::new(2), |_| ()).await.unwrap();
         assert!(after.elapsed() >= 8 * took, "{:?}", after.elapsed());
     }
 
     #[tokio::test]
-    async fn where_no_packet_waits_the_next_look_follows_at_once() {
+    async fn where_no_packet_waits_the_next_sample_follows_at_once() {
         let (pace, switch) = (Pace::new(false), Plain::new(1));
         for _ in 0..3 {
-            let looked = pace.look(&switch, |_| std::thread::sleep(Duration::from_millis(5)));
-            looked.await.unwrap();
+            let sampled = pace.sample(&switch, |_| std::thread::sleep(Duration::from_millis(5)));
+            sampled.await.unwrap();
             assert!(*pace.free_at.lock().await <= Instant::now());
         }
     }
@@ -147,8 +147,8 @@ mod tests {
     async fn clients_that_come_and_go_do_not_fill_the_queue_of_a_switch() {
         let (pace, busy) = (Pace::default(), Busy::default());
         for _ in 0..100 {
-            let look = pace.look(&busy, |_| ());
-            let gone = tokio::time::timeout(Duration::from_millis(1), look);
+            let sampled = pace.sample(&busy, |_| ());
+            let gone = tokio::time::timeout(Duration::from_millis(1), sampled);
             assert!(gone.await.is_err());
         }
         let waiting = std::mem::take(&mut *lock(&busy.0));
@@ -157,8 +157,8 @@ mod tests {
         waiting
             .into_iter()
             .for_each(|job| Plain::new(1).submit(job));
-        let look = pace.look(&busy, |_| ());
-        let waits = tokio::time::timeout(Duration::from_millis(100), look);
+        let sampled = pace.sample(&busy, |_| ());
+        let waits = tokio::time::timeout(Duration::from_millis(100), sampled);
         assert!(waits.await.is_err());
         assert_eq!(lock(&busy.0).len(), 1);
     }

@@ -62,7 +62,7 @@ impl Shared {
     async fn sample(&self, since: Instant) -> Result<(Instant, Arc<tm::Stats>), Status> {
         let take = async || {
             let device = &*self.served.device;
-            self.pace.look(device, |switch| statistics(switch)).await
+            self.pace.sample(device, |switch| statistics(switch)).await
         };
         self.samples.since(since, take).await
     }
@@ -108,7 +108,7 @@ impl TrafficManager for Service {
         let device = &*self.shared.served.device;
         let config = |switch: &mut dyn Switch| switch.traffic_config().clone();
         let _turn = self.shared.own_look.lock().await;
-        let config = self.shared.pace.look(device, config).await?;
+        let config = self.shared.pace.sample(device, config).await?;
         let config = serde_json::to_string_pretty(&config)
             .map_err(|e| Status::internal(format!("the configuration as JSON: {e}")))?;
         Ok(Response::new(tm::GetConfigResponse { config }))
@@ -146,7 +146,7 @@ impl TrafficManager for Service {
             stats
         };
         let _turn = self.shared.own_look.lock().await;
-        Ok(Response::new(self.shared.pace.look(device, read).await?))
+        Ok(Response::new(self.shared.pace.sample(device, read).await?))
     }
 
     async fn stream_stats(

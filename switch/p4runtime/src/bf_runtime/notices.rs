@@ -1,4 +1,4 @@
-//! The stream of a client: subscriptions, and what the data plane tells it.
+//! The stream of a client: subscriptions, and what the data plane reports to it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::SetForwardingPipelineConfigResponseType as Step;
 use crate::proto::bf_runtime::idle_timeout_notification::NotificationType;
 use crate::proto::bf_runtime::stream_message_request::Update as Asked;
-use crate::proto::bf_runtime::stream_message_response::Update as Told;
+use crate::proto::bf_runtime::stream_message_response::Update as BfUpdate;
 use crate::proto::bf_runtime::subscribe::Notifications;
 use crate::proto::p4;
 use crate::proto::p4::digest_entry::Config;
@@ -31,14 +31,14 @@ use crate::served_device::ServedDevice;
 
 /// How many messages may wait for a client.
 pub const WAITING: usize = 256;
-/// Digests are told of after this time at the latest, as P4 Studio's timeout of learning is by default.
+/// Longest time until a digest is sent, as P4 Studio's timeout of learning is by default.
 const DIGEST_TIMEOUT_NS: i64 = 500_000;
 
-/// How often a client that wants to know of it is told of idle entries that were hit.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How many entries are looked at between two packets.
-const LOOKS_BETWEEN_PACKETS: usize = 200;
-/// How many idle entries of a client are remembered; with more all are forgotten, and told of once more.
+/// Period at which a client that asked for it is notified of idle entries that were hit.
+const IDLE_SCAN_INTERVAL: Duration = Duration::from_millis(100);
+/// Entries scanned between two packets.
+const SCANNED_BETWEEN_PACKETS: usize = 200;
+/// Most idle entries of a client that are remembered; beyond, all are forgotten and notified once more.
 const MOST_ASLEEP: usize = 1 << 16;
 
 /// Entries that a client knows to be idle, by table and key, with the time of their last hit.
@@ -51,7 +51,7 @@ pub struct Client {
     pub state: Arc<Mutex<State>>,
     /// Steps of warm starts.
     pub starts: Receiver<Step>,
-    pub told: Sender<Result<bf::StreamMessageResponse, Status>>,
+    pub updates: Sender<Result<bf::StreamMessageResponse, Status>>,
 }
 
 /// Serves a client until its stream ends.
@@ -59,7 +59,7 @@ pub async fn serve(mut client: Client, mut messages: Streaming<bf::StreamMessage
     let mut notices = client.host.notices();
     let mut wanted = Notifications::default();
     let mut asleep = Asleep::new();
-    let mut looks = tokio::time::interval(LOOK_INTERVAL);
+    let mut looks = tokio::time::interval(IDLE_SCAN_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -82,7 +82,7 @@ pub async fn serve(mut client: Client, mut messages: Streaming<bf::StreamMessage
             },
             _ = looks.tick(), if wanted.enable_entry_active_notifications && !asleep.is_empty() => {
                 for update in client.woken(&mut asleep).await {
-                    if client.tell(update).await.is_none() {
+                    if client.send(update).await.is_none() {
                         return;
                     }
                 }
@@ -92,14 +92,14 @@ pub async fn serve(mut client: Client, mut messages: Streaming<bf::StreamMessage
                     let response = bf::SetForwardingPipelineConfigResponse {
                         set_forwarding_pipeline_config_response_type: step as i32,
                     };
-                    let told = Told::SetForwardingPipelineConfigResponse(response);
-                    if client.tell(told).await.is_none() {
+                    let update = BfUpdate::SetForwardingPipelineConfigResponse(response);
+                    if client.send(update).await.is_none() {
                         return;
                     }
                 }
             },
             notice = notices.recv() => {
-                let told = match notice {
+                let updates = match notice {
                     Ok(Update::Digest(list)) if wanted.enable_learn_notifications => client.digest(list),
                     Ok(Update::IdleTimeoutNotification(idle)) if wanted.enable_idletimeout_notifications => {
                         client.newly_idle(idle, &mut asleep).await
@@ -111,8 +111,8 @@ pub async fn serve(mut client: Client, mut messages: Streaming<bf::StreamMessage
                     }
                     Err(RecvError::Closed) => return,
                 };
-                for update in told {
-                    if client.tell(update).await.is_none() {
+                for update in updates {
+                    if client.send(update).await.is_none() {
                         return;
                     }
                 }
@@ -123,11 +123,11 @@ pub async fn serve(mut client: Client, mut messages: Streaming<bf::StreamMessage
 
 impl Client {
     /// None: the client has gone.
-    async fn tell(&self, update: Told) -> Option<()> {
+    async fn send(&self, update: BfUpdate) -> Option<()> {
         let message = bf::StreamMessageResponse {
             update: Some(update),
         };
-        self.told.send(Ok(message)).await.ok()
+        self.updates.send(Ok(message)).await.ok()
     }
 
     /// Acknowledges a subscription, and has digests sent if they are asked for.
@@ -145,7 +145,7 @@ impl Client {
             code: refused.code() as i32,
             message: refused.message().to_owned(),
         });
-        self.tell(Told::Subscribe(bf::Subscribe {
+        self.send(BfUpdate::Subscribe(bf::Subscribe {
             status: Some(status),
             ..asked
         }))
@@ -171,12 +171,12 @@ impl Client {
         }
     }
 
-    fn digest(&self, list: p4::DigestList) -> Vec<Told> {
+    fn digest(&self, list: p4::DigestList) -> Vec<BfUpdate> {
         let Some(digest) = self.schema.digest(list.digest_id) else {
             return Vec::new();
         };
         let data = list.data.into_iter().map(|data| learned(digest, data));
-        vec![Told::Digest(bf::DigestList {
+        vec![BfUpdate::Digest(bf::DigestList {
             digest_id: digest.id,
             list_id: list.list_id as u32,
             data: data.collect(),
@@ -189,7 +189,7 @@ impl Client {
         &self,
         mut idle: p4::IdleTimeoutNotification,
         asleep: &mut Asleep,
-    ) -> Vec<Told> {
+    ) -> Vec<BfUpdate> {
         let hits = self.last_hits(idle.table_entry.clone()).await;
         if asleep.len() > MOST_ASLEEP {
             asleep.clear();
@@ -208,7 +208,7 @@ impl Client {
     }
 
     /// Tells of idle entries that were hit since, and forgets those and the ones that are gone.
-    async fn woken(&self, asleep: &mut Asleep) -> Vec<Told> {
+    async fn woken(&self, asleep: &mut Asleep) -> Vec<BfUpdate> {
         let entries: Vec<_> = asleep.values().map(|(entry, _)| entry.clone()).collect();
         let mut hits = self.last_hits(entries).await.into_iter();
         let mut woken = Vec::new();
@@ -229,7 +229,7 @@ impl Client {
             return Vec::new();
         };
         let mut all = Vec::with_capacity(entries.len());
-        for some in entries.chunks(LOOKS_BETWEEN_PACKETS) {
+        for some in entries.chunks(SCANNED_BETWEEN_PACKETS) {
             let some = some.to_vec();
             let hits = self.host.on(&forwarding, move |ctx| -> Vec<_> {
                 let hits = some
@@ -245,7 +245,7 @@ impl Client {
         all
     }
 
-    fn idle(&self, idle: &p4::IdleTimeoutNotification) -> Vec<Told> {
+    fn idle(&self, idle: &p4::IdleTimeoutNotification) -> Vec<BfUpdate> {
         let entries = idle.table_entry.iter();
         entries
             .filter_map(|entry| self.of_state(entry, NotificationType::EntryIdle))
@@ -253,7 +253,7 @@ impl Client {
     }
 
     /// The message that an entry is idle or not; none: its table tells of no entries.
-    fn of_state(&self, entry: &p4::TableEntry, state: NotificationType) -> Option<Told> {
+    fn of_state(&self, entry: &p4::TableEntry, state: NotificationType) -> Option<BfUpdate> {
         let table = self.schema.match_table(entry.table_id)?;
         let notification = bf::IdleTimeoutNotification {
             target: Some(bf::TargetDevice::default()),
@@ -266,7 +266,7 @@ impl Client {
         };
         lock(&self.state)
             .tells_idle(table.id)
-            .then_some(Told::IdleTimeoutNotification(notification))
+            .then_some(BfUpdate::IdleTimeoutNotification(notification))
     }
 }
 
@@ -318,13 +318,13 @@ mod tests {
         });
         let id = timed.unwrap()["id"].as_u64().unwrap();
         let programs = Arc::new(Programs::new(true));
-        let (told, _) = tokio::sync::mpsc::channel(1);
+        let (updates, _) = tokio::sync::mpsc::channel(1);
         let client = Client {
             host: ServedDevice::new(Arc::new(Plain::new(0)), programs, Arbitration::Required),
             schema: Arc::new(schema),
             state: Arc::new(Mutex::new(State::new(Chip::new(Vec::new())))),
             starts: tokio::sync::broadcast::channel(1).1,
-            told,
+            updates,
         };
         (client, u32::try_from(id).unwrap())
     }
@@ -352,12 +352,12 @@ mod tests {
             ],
             ..p4::IdleTimeoutNotification::default()
         };
-        let told = client.idle(&idle);
-        let [Told::IdleTimeoutNotification(told)] = &told[..] else {
-            panic!("{told:?}");
+        let updates = client.idle(&idle);
+        let [BfUpdate::IdleTimeoutNotification(notified)] = &updates[..] else {
+            panic!("{updates:?}");
         };
-        assert_eq!(told.r#type(), NotificationType::EntryIdle);
-        let entry = told.table_entry.as_ref().unwrap();
+        assert_eq!(notified.r#type(), NotificationType::EntryIdle);
+        let entry = notified.table_entry.as_ref().unwrap();
         assert_eq!(entry.table_id, table_id);
         assert_eq!(entry.key.as_ref().unwrap().fields[0].field_id, 1);
         let table = client.schema.table(table_id).unwrap();

@@ -53,19 +53,19 @@ pub struct Service {
     streams: Arc<Semaphore>,
 }
 
-/// Wishes of a client besides the request, which it sends as metadata of the call.
+/// Options of a call, which the client sends as its metadata.
 #[derive(Clone, Copy)]
-struct Wishes {
-    /// When what has not been done is left; none: all is done.
+struct CallOptions {
+    /// Time after which the elements not yet processed are left; none: all are processed.
     deadline: Option<Instant>,
     /// The result of each element is in the answer, and the call itself succeeds.
     errors_in_response: bool,
-    /// Entries that are not there are no failure; the answer tells of them all the same.
+    /// Entries that are not there are no failure; the answer names them all the same.
     ignore_not_found: bool,
 }
 
-impl Wishes {
-    fn of(metadata: &MetadataMap) -> Wishes {
+impl CallOptions {
+    fn of(metadata: &MetadataMap) -> CallOptions {
         let is_set = |name: &str| metadata.get(name).is_some_and(|value| value == "1");
         let number = |name: &str| metadata.get(name)?.to_str().ok()?.parse().ok();
         let after = match (number("deadline_sec"), number("deadline_nsec")) {
@@ -75,7 +75,7 @@ impl Wishes {
                     .saturating_add(Duration::from_nanos(nanoseconds.unwrap_or(0))),
             ),
         };
-        Wishes {
+        CallOptions {
             deadline: after.and_then(|after| Instant::now().checked_add(after)),
             errors_in_response: is_set("error_in_resp"),
             ignore_not_found: is_set("ignore_not_found"),
@@ -157,7 +157,7 @@ impl Service {
         chip.is_second = state.chip.is_second;
         *state = State::new(chip);
         drop(state);
-        self.tell(Step::WarmInitStarted);
+        self.announce(Step::WarmInitStarted);
         Ok(())
     }
 
@@ -170,12 +170,12 @@ impl Service {
             )
         })?;
         self.host.commit(saved, None).await?;
-        self.tell(Step::WarmInitFinished);
+        self.announce(Step::WarmInitFinished);
         Ok(())
     }
 
     /// Tells all clients of a step of a warm start, if there are any.
-    fn tell(&self, step: Step) {
+    fn announce(&self, step: Step) {
         let _ = self.starts.send(step);
     }
 
@@ -205,7 +205,7 @@ impl BfRuntime for Service {
         &self,
         request: Request<bf::WriteRequest>,
     ) -> Result<Response<bf::WriteResponse>, Status> {
-        let wishes = Wishes::of(request.metadata());
+        let options = CallOptions::of(request.metadata());
         let request = request.into_inner();
         self.check(request.target.as_ref())?;
         self.check_name(&request.p4_name)?;
@@ -217,7 +217,7 @@ impl BfRuntime for Service {
         let mut results = Vec::with_capacity(updates.len());
         let mut under_way = Operation::default();
         while !updates.is_empty() {
-            if wishes
+            if options
                 .deadline
                 .is_some_and(|deadline| Instant::now() >= deadline)
             {
@@ -259,7 +259,7 @@ impl BfRuntime for Service {
             (done, updates, under_way) = self.host.on(&forwarding, write).await?;
             results.extend(done);
         }
-        let status = wishes.judge(&results, "updates", 0)?;
+        let status = options.judge(&results, "updates", 0)?;
         Ok(Response::new(bf::WriteResponse { status }))
     }
 
@@ -267,7 +267,7 @@ impl BfRuntime for Service {
         &self,
         request: Request<bf::ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
-        let wishes = Wishes::of(request.metadata());
+        let options = CallOptions::of(request.metadata());
         let request = request.into_inner();
         self.check(request.target.as_ref())?;
         self.check_name(&request.p4_name)?;
@@ -286,7 +286,7 @@ impl BfRuntime for Service {
                 () = answer.closed() => return,
             };
             if let Err(status) =
-                read_entities(&host, &source, request.entities, wishes, &answer).await
+                read_entities(&host, &source, request.entities, options, &answer).await
             {
                 answer.fail(status);
             }
@@ -366,13 +366,13 @@ impl BfRuntime for Service {
                 "{MOST_STREAMS} clients of BF Runtime have a stream to this switch; end one of them first"
             ))
         })?;
-        let (told, messages) = tokio::sync::mpsc::channel(notices::WAITING);
+        let (updates, messages) = tokio::sync::mpsc::channel(notices::WAITING);
         let client = notices::Client {
             host: self.host.clone(),
             schema: self.schema.clone(),
             state: self.state.clone(),
             starts: self.starts.subscribe(),
-            told,
+            updates,
         };
         tokio::spawn(async move {
             notices::serve(client, request.into_inner()).await;
@@ -401,7 +401,7 @@ async fn read_entities(
     host: &ServedDevice,
     source: &Source,
     elements: Vec<bf::Entity>,
-    wishes: Wishes,
+    options: CallOptions,
     answer: &Answer<bf::ReadResponse>,
 ) -> Result<(), Status> {
     let mut results = Vec::with_capacity(elements.len());
@@ -411,13 +411,13 @@ async fn read_entities(
             Ok(reading) => read_element(host, source, reading, answer).await?,
             Err(error) => Err(error),
         };
-        failed += usize::from(wishes.is_failure(&done));
+        failed += usize::from(options.is_failure(&done));
         results.push(done);
         if failed >= FAILED_REQUESTS {
             break;
         }
     }
-    let status = wishes.judge(&results, "requests", elements.len() - results.len())?;
+    let status = options.judge(&results, "requests", elements.len() - results.len())?;
     if !status.is_empty() {
         answer.part(bf::ReadResponse {
             entities: Vec::new(),

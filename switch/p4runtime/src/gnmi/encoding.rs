@@ -94,13 +94,13 @@ impl Form {
 }
 
 /// Makes updates of the interfaces: their encoding, names and values.
-pub struct Teller<'a> {
+pub struct UpdateEncoder<'a> {
     pub form: Form,
     pub interfaces: &'a Interfaces,
     pub sample: &'a Sample,
 }
 
-impl Teller<'_> {
+impl UpdateEncoder<'_> {
     /// An update for each leaf. A leaf that the switch does not have is left out.
     pub fn leaves(&self, places: &[Place], origin: Origin) -> Vec<proto::Update> {
         let update = |place: &Place| {
@@ -229,7 +229,7 @@ mod tests {
     use crate::gnmi::path::{Prefix, Steps};
 
     /// The values of all nodes that a pattern stands for, with their paths as people write them.
-    fn told(form: Form, elems: &[&str]) -> Vec<(String, Typed)> {
+    fn updates(form: Form, elems: &[&str]) -> Vec<(String, Typed)> {
         let names = [(1, "a"), (2, "b")].map(|(port, name)| (port, name.to_owned()));
         let interfaces = Interfaces::new(names.into());
         let states = [1, 2].map(|port| PortState {
@@ -248,7 +248,7 @@ mod tests {
         };
         let (pattern, origin) = Prefix::default().pattern(&path).unwrap();
         let found = pattern.find(&interfaces, &mut Steps::default()).unwrap();
-        let teller = Teller {
+        let encoder = UpdateEncoder {
             form,
             interfaces: &interfaces,
             sample: &sample,
@@ -257,7 +257,7 @@ mod tests {
             let part = |e: &proto::PathElem| e.key.get("name").unwrap_or(&e.name).clone();
             path.elem.iter().map(part).collect::<Vec<_>>().join("/")
         };
-        let updates = teller.nodes(&found, origin).into_iter();
+        let updates = encoder.nodes(&found, origin).into_iter();
         let both = |u: proto::Update| (text(u.path.unwrap()), u.val.unwrap().value.unwrap());
         updates.map(both).collect()
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn leaves_are_bare_values_and_only_rfc_7951_has_64_bits_as_strings() {
         let leaf = |form, name: &str| {
-            let values = told(form, &["interfaces", "interface", "state", "...", name]);
+            let values = updates(form, &["interfaces", "interface", "state", "...", name]);
             let (path, value) = values[0].clone();
             assert!(path.starts_with("interfaces/a/state/"), "{path}");
             value
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn nodes_are_objects_whose_members_have_their_module_where_it_changes() {
-        let config = |form| told(form, &["interfaces", "interface", "config"]);
+        let config = |form| updates(form, &["interfaces", "interface", "config"]);
         let values = config(Form::JsonIetf);
         assert_eq!(values.len(), 2);
         assert_eq!(values[1].0, "interfaces/b/config");
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn the_list_of_interfaces_is_one_value() {
         for (path, of) in [(&["interfaces"][..], "interfaces"), (&[], "")] {
-            let values = told(Form::JsonIetf, path);
+            let values = updates(Form::JsonIetf, path);
             assert_eq!(values.len(), 1, "{path:?}");
             assert_eq!(values[0].0, of);
             let whole = json(&values[0].1);
@@ -331,7 +331,7 @@ mod tests {
             assert_eq!(list[1]["state"]["oper-status"], "DOWN");
             assert_eq!(list[1]["state"]["counters"]["out-discards"], "0");
         }
-        let one = told(Form::Json, &["interfaces", "interface"]);
+        let one = updates(Form::Json, &["interfaces", "interface"]);
         assert_eq!(one.len(), 2);
         assert_eq!(json(&one[0].1)["state"]["counters"]["in-pkts"], 0);
     }

@@ -21,7 +21,7 @@ use crate::proto::gnmi as proto;
 use crate::proto::gnmi::g_nmi_server::GNmi;
 use crate::samples::{Pace, Samples};
 use crate::served_device::ServedDevice;
-use encoding::{ENCODINGS, Form, Teller};
+use encoding::{ENCODINGS, Form, UpdateEncoder};
 use model::{INTERFACES, Interfaces, Leaf, P4RT, Sample};
 use path::{Found, Prefix, Steps};
 
@@ -86,7 +86,7 @@ impl Shared {
     async fn sample(&self, since: Instant) -> Result<Arc<Sample>, Status> {
         let take = async || {
             let device = &*self.served.device;
-            let states = self.pace.look(device, |switch| switch.ports()).await?;
+            let states = self.pace.sample(device, |switch| switch.ports()).await?;
             Ok(self.interfaces.sample(now_ns(), &states))
         };
         Ok(self.samples.since(since, take).await?.1)
@@ -200,7 +200,7 @@ impl GNmi for Service {
                     "more than {MOST_VALUES_OF_GET} values at once; ask for less, or subscribe"
                 )));
             }
-            let teller = Teller {
+            let encoder = UpdateEncoder {
                 form,
                 interfaces,
                 sample: &sample,
@@ -210,10 +210,10 @@ impl GNmi for Service {
                 form != Form::Typed || a.place.interface == b.place.interface
             };
             let groups = found.chunk_by(of_one);
-            notifications.extend(
-                groups
-                    .map(|group| notification(sample.at_ns, &prefix, teller.nodes(group, origin))),
-            );
+            notifications
+                .extend(groups.map(|group| {
+                    notification(sample.at_ns, &prefix, encoder.nodes(group, origin))
+                }));
             // Others wait no longer than one path takes.
             tokio::task::yield_now().await;
         }

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
-use super::encoding::{Form, Teller};
+use super::encoding::{Form, UpdateEncoder};
 use super::model::{Leaf, Place, Sample, Value};
 use super::path::{Origin, Pattern, Prefix, Steps};
 use super::{Shared, check_paths, is_of_models, notification};
@@ -71,7 +71,7 @@ impl Kind {
 }
 
 /// One path of a subscription.
-struct Wish {
+struct SubscribedPath {
     origin: Origin,
     when: When,
     places: Vec<Place>,
@@ -86,8 +86,8 @@ struct Plan<'a> {
     shared: &'a Shared,
     form: Form,
     prefix: Prefix,
-    wishes: Vec<Wish>,
-    /// For as long as the values of the wishes are kept.
+    paths: Vec<SubscribedPath>,
+    /// For as long as the values of the paths are kept.
     _values: OwnedSemaphorePermit,
 }
 
@@ -157,7 +157,7 @@ impl<'a> Plan<'a> {
         let mut known = HashSet::new();
         let wanted = wanted.iter().filter(|want| known.insert(*want));
         let _turn = shared.looking_up.lock().await;
-        let (mut wishes, mut steps) = (Vec::new(), Steps::default());
+        let (mut paths, mut steps) = (Vec::new(), Steps::default());
         let mut left = MOST_VALUES_OF_STREAM;
         for (pattern, origin, kind, when) in wanted {
             let found = pattern.find(&shared.interfaces, &mut steps)?;
@@ -173,7 +173,7 @@ impl<'a> Plan<'a> {
                     "more than {MOST_VALUES_OF_STREAM} values in one stream"
                 ))
             })?;
-            wishes.push(Wish::new(places, *origin, *when));
+            paths.push(SubscribedPath::new(places, *origin, *when));
             // Others wait no longer than one path takes.
             tokio::task::yield_now().await;
         }
@@ -182,7 +182,7 @@ impl<'a> Plan<'a> {
             shared,
             form,
             prefix,
-            wishes,
+            paths,
             _values: values,
         })
     }
@@ -190,13 +190,13 @@ impl<'a> Plan<'a> {
     /// Tells what is due, for ever.
     async fn stream(&mut self, sender: &Sender) -> Result<(), Status> {
         // As Stratum does, which clients rely on that take rounds of samples one by one.
-        let all_samples = self.wishes.iter().all(|wish| wish.when.sample.is_some());
+        let all_samples = self.paths.iter().all(|path| path.when.sample.is_some());
         let start = Instant::now();
-        for wish in &mut self.wishes {
-            wish.begin(start);
+        for path in &mut self.paths {
+            path.begin(start);
         }
         loop {
-            let Some(next) = self.wishes.iter().map(Wish::next).min() else {
+            let Some(next) = self.paths.iter().map(SubscribedPath::next).min() else {
                 // Nothing is wanted; the client ends the stream.
                 return std::future::pending().await;
             };
@@ -211,29 +211,29 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Tells the values of the wishes that are due at `now`, of a sample that was taken at `since` or later; with
-    /// `is_told` false they only count as sent.
+    /// Sends the values of the paths that are due at `now`, of a sample that was taken at `since` or later; with
+    /// `sends` false they only count as sent.
     async fn round(
         &mut self,
         sender: &Sender,
         now: Instant,
         since: Instant,
-        is_told: bool,
+        sends: bool,
     ) -> Result<(), Status> {
         let sample = self.shared.sample(since).await?;
-        for wish in &mut self.wishes {
-            let news = wish.news(now, &sample);
-            if news.is_empty() || !is_told {
+        for path in &mut self.paths {
+            let news = path.news(now, &sample);
+            if news.is_empty() || !sends {
                 continue;
             }
-            let teller = Teller {
+            let encoder = UpdateEncoder {
                 form: self.form,
                 interfaces: &self.shared.interfaces,
                 sample: &sample,
             };
             for part in news.chunks(PART) {
                 taken(sender).await?;
-                let update = teller.leaves(part, wish.origin);
+                let update = encoder.leaves(part, path.origin);
                 let notification = notification(sample.at_ns, &self.prefix, update);
                 send(sender, Response::Update(notification)).await?;
             }
@@ -266,7 +266,7 @@ fn wanted(
     Ok(wanted)
 }
 
-/// The wishes that a subscription is: two if the client leaves it to us when values of one kind or the other are sent.
+/// The paths that a subscription is: two if the client leaves it to us when values of one kind or the other are sent.
 fn whens(subscription: &proto::Subscription, mode: Mode) -> Result<Vec<(Kind, When)>, Status> {
     if mode != Mode::Stream {
         return Ok(vec![(Kind::All, ALWAYS)]);
@@ -321,7 +321,7 @@ fn interval(what: &str, ns: u64) -> Result<Duration, Status> {
     }
 }
 
-impl Wish {
+impl SubscribedPath {
     /// Due at once.
     fn new(places: Vec<Place>, origin: Origin, when: When) -> Self {
         let now = Instant::now();
@@ -339,7 +339,7 @@ impl Wish {
         }
     }
 
-    /// All current values have been sent; from now on the wishes of the client hold.
+    /// All current values have been sent; from now on the paths of the client hold.
     fn begin(&mut self, now: Instant) {
         self.due = now + self.when.sample.unwrap_or(TICK);
         self.alive = now + self.when.heartbeat.unwrap_or_default();
@@ -490,7 +490,7 @@ mod tests {
         }
         let kept: usize = open
             .iter()
-            .flat_map(|p| &p.wishes)
+            .flat_map(|p| &p.paths)
             .map(|w| w.sent.len())
             .sum();
         assert_eq!(kept, MOST_VALUES - shared.values.available_permits());
@@ -510,7 +510,7 @@ mod tests {
         list.subscription = vec![list.subscription[0].clone(); 1024];
         let plan = Plan::of(&service.shared, list, Mode::Stream).await;
         let plan = plan.unwrap_or_else(|status| panic!("{status}"));
-        assert_eq!(plan.wishes.len(), 1);
+        assert_eq!(plan.paths.len(), 1);
     }
 
     #[test]
@@ -538,17 +538,17 @@ mod tests {
             heartbeat: Some(second),
             ..ON_CHANGE
         };
-        let mut wish = Wish::new(places.collect(), Origin::default(), when);
+        let mut path = SubscribedPath::new(places.collect(), Origin::default(), when);
         let start = Instant::now();
-        let mut told = |at, is_up| wish.news(at, &sample(is_up)).len();
-        assert_eq!(told(start, true), LEAVES.len());
-        assert_eq!(told(start + TICK, true), 0, "nothing has changed");
-        wish.begin(start);
-        let mut told = |at, is_up| wish.news(at, &sample(is_up)).len();
-        assert_eq!(told(start + TICK / 2, false), 0, "not due");
-        assert_eq!(told(start + TICK, false), 1);
-        assert_eq!(told(start + second - TICK / 2, false), 0);
-        assert_eq!(told(start + second, false), LEAVES.len());
-        assert_eq!(told(start + second + TICK, false), 0);
+        let mut sent = |at, is_up| path.news(at, &sample(is_up)).len();
+        assert_eq!(sent(start, true), LEAVES.len());
+        assert_eq!(sent(start + TICK, true), 0, "nothing has changed");
+        path.begin(start);
+        let mut sent = |at, is_up| path.news(at, &sample(is_up)).len();
+        assert_eq!(sent(start + TICK / 2, false), 0, "not due");
+        assert_eq!(sent(start + TICK, false), 1);
+        assert_eq!(sent(start + second - TICK / 2, false), 0);
+        assert_eq!(sent(start + second, false), LEAVES.len());
+        assert_eq!(sent(start + second + TICK, false), 0);
     }
 }
