@@ -33,7 +33,7 @@ from ebb_dashboard.finished import Finished
 from ebb_dashboard.live import Watcher, attached
 from ebb_dashboard.replicas import BlobStore
 from ebb_dashboard.server import PORT
-from ebb_dashboard.serving import Elsewhere, Serving
+from ebb_dashboard.serving import HandlerInLoop, Serving
 
 EXPECTED = (InputError, ControllerError, AgentError, SimulatorError, OSError)
 
@@ -129,7 +129,7 @@ def _say(serving: Serving) -> None:
 def _results(options: argparse.Namespace, serving: Serving) -> int:
     finished = Finished(options.directory)
     serving.handler = finished
-    finished.tell(serving.feed)
+    finished.publish(serving.feed)
     _say(serving)
     threading.Event().wait()
     return 0
@@ -148,7 +148,7 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
         Binaries(options.build),
         folders.begin(options.out / loaded.name),
         serving.feed,
-        look_every_ns=max(1, round(options.every_us * 1000)),
+        sample_every_ns=max(1, round(options.every_us * 1000)),
         samples_hz=options.samples,
         threads=options.threads,
     )
@@ -163,7 +163,7 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> int:
         fabric, streams, admin = loop.run(attached(options.socket, Dilation(options.dilation)))
         store = options.locator and BlobStore(options.locator)
         watcher = Watcher(fabric, streams, serving.feed, store)
-        serving.feed.tell(
+        serving.feed.publish(
             "hello",
             {
                 "version": 2,
@@ -175,7 +175,7 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> int:
                 "controls": fabric.controls,
             },
         )
-        serving.handler = Elsewhere(fabric, loop)
+        serving.handler = HandlerInLoop(fabric, loop)
         _say(serving)
         watching: Future[Any] = loop.start(watcher.run())
         try:

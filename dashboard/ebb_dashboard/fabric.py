@@ -105,7 +105,7 @@ class Fabric:
 
     # -- looking ------------------------------------------------------------------------------
 
-    async def look(self) -> dict[str, Any]:
+    async def sample(self) -> dict[str, Any]:
         """Keys of `sample` but the time."""
         return self._delta.take(await self._managers.statistics())
 
@@ -113,7 +113,7 @@ class Fabric:
         """The multicast groups, as the page gets them. Raises `ControllerError`."""
         if self._trees is not None:
             return self.picture.groups(self._trees())
-        return (await self._installed.look()).groups
+        return (await self._installed.sample()).groups
 
     @property
     def hosts(self) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ class TooManyPages(Exception):
 
 
 class Feed:
-    """Stream of messages, in one event loop; `tell` may be called in any thread."""
+    """Stream of messages, in one event loop; `publish` may be called in any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -31,11 +31,11 @@ class Feed:
         """Pages that are served."""
         return len(self._pages)
 
-    def tell(self, event: str, data: Data) -> None:
+    def publish(self, event: str, data: Data) -> None:
         """Sends a message to all pages, and to later ones if they need it."""
-        self._loop.call_soon_threadsafe(self._tell, event, data)
+        self._loop.call_soon_threadsafe(self._send, event, data)
 
-    def _tell(self, event: str, data: Data) -> None:
+    def _send(self, event: str, data: Data) -> None:
         self._story.add(event, data)
         text = encoded(event, data)
         for page in list(self._pages):

@@ -18,9 +18,9 @@ from ebb_topologies.text import printable
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.orders import AnyOrder, Queues, Tables, Volume
 from ebb_dashboard.picture import Picture, Place, Wire
-from ebb_dashboard.replicas import told, written
+from ebb_dashboard.replicas import objects_message, written
 from ebb_dashboard.summary import by_phase, curves, summary
-from ebb_dashboard.volume import VolumesToTell
+from ebb_dashboard.volume import LinkVolumes
 
 DEPTH = 4
 """Folders below the one that is given in which results are looked for."""
@@ -67,18 +67,18 @@ class Finished:
         """Schemes of an earlier run on another topology, whose results are there still."""
 
     @cached_property
-    def volumes(self) -> VolumesToTell:
+    def volumes(self) -> LinkVolumes:
         """Volume that left the ports, where it was counted."""
-        volumes = VolumesToTell()
+        volumes = LinkVolumes()
         for ended in self.schemes:
             head = {"scheme": ended.name}
             volumes.add(row | head for row in read_rows(ended.directory, "volume"))
         return volumes
 
-    def tell(self, feed: Feed) -> None:
+    def publish(self, feed: Feed) -> None:
         """Tells all there is."""
         first = self.schemes[0].results.run
-        feed.tell(
+        feed.publish(
             "hello",
             {
                 "version": 2,
@@ -93,14 +93,16 @@ class Finished:
         for ended in self.schemes:
             for phase, curve in curves(read_rows(ended.directory, "samples")).items():
                 head = {"scheme": ended.name, "phase": phase}
-                feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
+                feed.publish("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
             for phase, results in by_phase(ended.results):
-                feed.tell("result", summary(ended.name, phase, results, self.picture.ports))
+                feed.publish("result", summary(ended.name, phase, results, self.picture.ports))
                 if objects := written(results.flows):
-                    feed.tell("objects", told(objects, scheme=ended.name, phase=phase))
+                    feed.publish(
+                        "objects", objects_message(objects, scheme=ended.name, phase=phase)
+                    )
         if self.left_out:
             names = ", ".join(ended.name for ended in self.left_out)
-            feed.tell("line", {"text": f"left out, of another topology: {names}"})
+            feed.publish("line", {"text": f"left out, of another topology: {names}"})
 
     async def do(self, order: AnyOrder) -> Any:
         """Answers from the tables."""

@@ -138,9 +138,9 @@ class InstalledGroups:
         self._addresses = addresses
         self._copies: dict[str, dict[int, Set[int]]] = {}
         self.latest = Installed()
-        """The state that `look` has found last."""
+        """The state that `sample` found last."""
 
-    async def look(self) -> Installed:
+    async def sample(self) -> Installed:
         """Reads the switches. Raises `ControllerError`."""
         copies = await self._of_all([reading.EVERY_GROUP])
         found = {name: held.replicas for name, held in copies.items()}

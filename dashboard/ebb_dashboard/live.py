@@ -121,55 +121,55 @@ class Watcher:
         """Runs until it is cancelled. A failure is shown once."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._streams.run())
-            await self._look_on()
+            await self._sample_all()
 
-    async def _look_on(self) -> None:
+    async def _sample_all(self) -> None:
         every = {
-            self.look_at_links: LINKS_EVERY,
-            self._look_at_groups: LINKS_EVERY,
-            self._look_at_store: STORE_EVERY,
+            self.sample_links: LINKS_EVERY,
+            self._sample_groups: LINKS_EVERY,
+            self._sample_store: STORE_EVERY,
         }
         troubles: dict[Callable[[], Awaitable[None]], str] = {}
         for number in itertools.count():
-            await self._look()
-            for look in (each for each, period in every.items() if number % period == 0):
-                troubles.pop(look, None)
+            await self._sample()
+            for sample in (each for each, period in every.items() if number % period == 0):
+                troubles.pop(sample, None)
                 try:
-                    await look()
+                    await sample()
                 except (ControllerError, LocatorError) as error:
-                    troubles[look] = str(error)
+                    troubles[sample] = str(error)
             self._complain({*troubles.values(), *self._streams.silent().values()})
 
     def _complain(self, troubles: set[str]) -> None:
         for text in sorted(troubles - self._troubles):
-            self._feed.tell("line", {"text": printable(text)})
+            self._feed.publish("line", {"text": printable(text)})
         self._troubles = troubles
 
-    async def _look(self) -> None:
-        seen = await self._fabric.look()
+    async def _sample(self) -> None:
+        seen = await self._fabric.sample()
         now = time.monotonic_ns()
         if self._phase is not None and now >= self._phase[0]:
             (self._since, phase), self._phase = self._phase, None
-            self._feed.tell("phase", phase | {"running": True})
+            self._feed.publish("phase", phase | {"running": True})
         at_ns = self._fabric.dilation.nominal_time(now - self._since)
-        self._feed.tell("sample", {"at_ns": at_ns} | seen)
+        self._feed.publish("sample", {"at_ns": at_ns} | seen)
 
-    async def look_at_links(self) -> None:
+    async def sample_links(self) -> None:
         """Tells the states of the links if they have changed."""
         states = await self._fabric.link_states()
         if states is not None and states != self._links:
             self._links = states
-            self._feed.tell("links", {"states": states})
+            self._feed.publish("links", {"states": states})
 
-    async def _look_at_groups(self) -> None:
+    async def _sample_groups(self) -> None:
         if (groups := await self._fabric.groups()) != self._groups:
             self._groups = groups
-            self._feed.tell("groups", {"groups": groups})
+            self._feed.publish("groups", {"groups": groups})
 
-    async def _look_at_store(self) -> None:
+    async def _sample_store(self) -> None:
         if self._store is None:
             return
-        objects = await self._store.look(self._fabric.hosts)
+        objects = await self._store.sample(self._fabric.hosts)
         if objects != self._objects:
             self._objects = objects
-            self._feed.tell("objects", objects)
+            self._feed.publish("objects", objects)

@@ -139,7 +139,7 @@ class CommandHandler(Protocol):
         ...
 
 
-class NothingRuns:
+class NoFabric:
     """Handler while no fabric runs: refuses every order."""
 
     async def do(self, order: AnyOrder) -> Any:

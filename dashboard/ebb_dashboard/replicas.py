@@ -54,7 +54,7 @@ class StoredObject:
         return head | {"replicas": replicas}
 
 
-def told(objects: Sequence[StoredObject], **about: Any) -> dict[str, Any]:
+def objects_message(objects: Sequence[StoredObject], **about: Any) -> dict[str, Any]:
     """The keys of `objects`. `about`: `scheme` and `phase`, or `servers` of a store."""
     head: dict[str, Any] = {"scheme": None, "phase": None, "servers": []}
     return {
@@ -107,7 +107,7 @@ class BlobStore:
         """`locator`: IP:PORT or the path of a socket."""
         self._locator = locator
 
-    async def look(self, hosts: Mapping[str, str]) -> dict[str, Any]:
+    async def sample(self, hosts: Mapping[str, str]) -> dict[str, Any]:
         """Keys of `objects`. `hosts`: names by address. Raises `LocatorError`."""
         status = await self._ask("status", {"ask": "status"})
         page = await self._ask("page", {"ask": "list", "after": None})
@@ -127,7 +127,9 @@ class BlobStore:
             raise LocatorError(
                 f"locator at {self._locator}: its answer is none: {error}"
             ) from error
-        return told(objects, servers=[each.as_json() for each in servers]) | {"more": more}
+        return objects_message(objects, servers=[each.as_json() for each in servers]) | {
+            "more": more
+        }
 
     async def _ask(self, answer: str, question: Mapping[str, Any]) -> dict[str, Any]:
         found = await ask(self._locator, question)

@@ -25,13 +25,13 @@ from ebb_topologies.text import printable
 
 from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.live import Watcher
-from ebb_dashboard.orders import AnyOrder, CommandHandler, NothingRuns, RunScheme, Volume
+from ebb_dashboard.orders import AnyOrder, CommandHandler, NoFabric, RunScheme, Volume
 from ebb_dashboard.picture import Picture, of_topology
-from ebb_dashboard.replicas import WRITE, StoredObject, told, written
-from ebb_dashboard.serving import Elsewhere, Serving
+from ebb_dashboard.replicas import WRITE, StoredObject, objects_message, written
+from ebb_dashboard.serving import HandlerInLoop, Serving
 from ebb_dashboard.streams import Streams
 from ebb_dashboard.summary import by_phase, curves, summary
-from ebb_dashboard.volume import VolumesToTell, volume_control
+from ebb_dashboard.volume import LinkVolumes, volume_control
 
 OBJECTS_EVERY_NS = 500_000_000
 """Interval of messages about replicas during a phase."""
@@ -46,10 +46,10 @@ class RunWatch(Spectator, RunObserver):
 
     def __init__(self, serving: Serving) -> None:
         self._feed = serving.feed
-        self._fabric: CommandHandler = NothingRuns()
+        self._fabric: CommandHandler = NoFabric()
         self._schemes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._names: frozenset[str] = frozenset()
-        self._volumes = VolumesToTell()
+        self._volumes = LinkVolumes()
         self._picture: Picture | None = None
         self._watcher: Watcher | None = None
         self._objects: dict[str, Any] = {}
@@ -67,22 +67,22 @@ class RunWatch(Spectator, RunObserver):
         self._picture = of_topology(wall.loaded.topology)
         streams = _streams(wall)
         if streams is None:
-            self._feed.tell("hello", _hello(wall, []))
+            self._feed.publish("hello", _hello(wall, []))
             text = "these switches tell nothing of queues: results come when a phase has ended"
-            self._feed.tell("line", {"text": text})
+            self._feed.publish("line", {"text": text})
             wall.observer = self
             yield
             return
         fabric = _fabric(wall, streams)
-        self._feed.tell("hello", _hello(wall, fabric.controls))
+        self._feed.publish("hello", _hello(wall, fabric.controls))
         self._watcher = Watcher(fabric, streams, self._feed)
-        self._fabric = Elsewhere(fabric, wall.loop)
+        self._fabric = HandlerInLoop(fabric, wall.loop)
         wall.observer = self
         watching = wall.loop.start(self._watcher.run())
         try:
             yield
         finally:
-            self._fabric, self._watcher = NothingRuns(), None
+            self._fabric, self._watcher = NoFabric(), None
             watching.cancel()
 
     def begins(self, task: Task, start_ns: int) -> None:
@@ -90,9 +90,9 @@ class RunWatch(Spectator, RunObserver):
         if self._watcher is not None:
             self._watcher.begin(_phase(task), start_ns)
         else:
-            self._feed.tell("phase", _phase(task) | {"running": True})
+            self._feed.publish("phase", _phase(task) | {"running": True})
 
-    def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
+    def continued(self, task: Task, player: Player, start_ns: int) -> None:
         """Reports the replicas of the objects that are being written."""
         now = time.monotonic_ns()
         if now < self._objects_due:
@@ -107,44 +107,44 @@ class RunWatch(Spectator, RunObserver):
             if line.get("kind") == WRITE:
                 flows.append(line)
         # The schedule that players get is slowed as the fabric is.
-        self._tell_objects(task, written(flows.table(), schedule, now - start_ns))
+        self._publish_objects(task, written(flows.table(), schedule, now - start_ns))
 
-    def _tell_objects(self, task: Task, objects: Sequence[StoredObject]) -> None:
+    def _publish_objects(self, task: Task, objects: Sequence[StoredObject]) -> None:
         head = {"scheme": task.scheme, "phase": task.phase_round.traffic.name}
-        told_now = told(objects, **head)
-        if objects and told_now != self._objects:
-            self._objects = told_now
-            self._feed.tell("objects", told_now)
+        message = objects_message(objects, **head)
+        if objects and message != self._objects:
+            self._objects = message
+            self._feed.publish("objects", message)
 
     def ended(self, task: Task, results: Results) -> None:
         """A phase has ended."""
-        self._feed.tell("phase", _phase(task) | {"running": False})
+        self._feed.publish("phase", _phase(task) | {"running": False})
         if results.run["needed_dilation"] > task.loaded.dilation.factor:
             load = Load.of(results.run["load"])
             text = f"this machine did not keep up: the numbers are not valid ({load})"
-            self._feed.tell("line", {"text": f"{task.scheme}, {task.phase_round.label}: {text}"})
+            self._feed.publish("line", {"text": f"{task.scheme}, {task.phase_round.label}: {text}"})
         # One port is looked at more often than the others, that of the receiver.
         for phase, curve in curves(results.tables.get("samples", ())).items():
             head = {"scheme": task.scheme, "phase": phase}
-            self._feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
+            self._feed.publish("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
         self._volumes.add(results.tables.get("volume", ()))
         ports = of_topology(task.loaded.topology).ports
         for phase, rows in by_phase(results):
-            self._feed.tell("result", summary(task.scheme, phase, rows, ports))
-            self._tell_objects(task, written(rows.flows))
+            self._feed.publish("result", summary(task.scheme, phase, rows, ports))
+            self._publish_objects(task, written(rows.flows))
 
     def stay(self, wall: Wall, again: Callable[[str], None]) -> None:
         """Runs the schemes that are asked for, until a signal."""
         text = "every scheme has run; the fabric stays up until Ctrl-C"
         print(f"live view: {text}", flush=True)
-        self._feed.tell("line", {"text": text})
+        self._feed.publish("line", {"text": text})
         while True:
             with suppress(queue.Empty):
                 name = self._schemes.get(timeout=CHECK_SECONDS)
                 try:
                     again(name)
                 except REFUSALS as error:
-                    self._feed.tell("line", {"text": f"{name}: {printable(error)}"})
+                    self._feed.publish("line", {"text": f"{name}: {printable(error)}"})
             wall.net.check()
 
     # -- orders -------------------------------------------------------------------------------

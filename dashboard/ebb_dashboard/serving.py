@@ -9,7 +9,7 @@ from ebb_experiments.run.loop import LoopThread
 
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.guard import new_token
-from ebb_dashboard.orders import AnyOrder, CommandHandler, NothingRuns
+from ebb_dashboard.orders import AnyOrder, CommandHandler, NoFabric
 from ebb_dashboard.server import PORT, Server
 
 
@@ -17,7 +17,7 @@ class Serving:
     """Serves for as long as the block lasts. Orders go to `handler`, in the loop of the server."""
 
     def __init__(self, port: int = PORT) -> None:
-        self.handler: CommandHandler = NothingRuns()
+        self.handler: CommandHandler = NoFabric()
         self._port = port
         self._loop = LoopThread()
 
@@ -48,7 +48,7 @@ class Serving:
         return feed, Server(feed, self, new_token(), self._port)
 
 
-class Elsewhere:
+class HandlerInLoop:
     """A handler whose orders are carried out in another loop."""
 
     def __init__(self, handler: CommandHandler, loop: LoopThread) -> None:

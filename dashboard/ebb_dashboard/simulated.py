@@ -25,9 +25,9 @@ from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.orders import AnyOrder, Pace, Queues, RunScheme, Trace, Volume
 from ebb_dashboard.picture import Picture, of_topology
-from ebb_dashboard.replicas import told, written
+from ebb_dashboard.replicas import objects_message, written
 from ebb_dashboard.summary import summary
-from ebb_dashboard.volume import VolumesToTell, volume_control
+from ebb_dashboard.volume import LinkVolumes, volume_control
 
 LINKS_EVERY = 10
 """Samples per reading of the states of links, which events of a scenario change."""
@@ -47,7 +47,7 @@ class Simulated:
     directory: Path
     """Folder of the results, of this run alone."""
     feed: Feed
-    look_every_ns: int
+    sample_every_ns: int
     """Nominal time from one sample to the next."""
     samples_hz: float
     """At most this many samples per second; 0: the clock stands."""
@@ -62,7 +62,7 @@ class Simulated:
     """The fabric of the phase that runs, or ran last."""
     _runs: bool = False
     """Whether that phase runs now."""
-    _volumes: VolumesToTell = field(default_factory=VolumesToTell)
+    _volumes: LinkVolumes = field(default_factory=LinkVolumes)
     _samples: int = 0
     """Samples so far."""
     _next: float = 0.0
@@ -81,14 +81,14 @@ class Simulated:
         try:
             self._run_all(stay)
         except _Ended:
-            self.feed.tell("line", {"text": "the simulation was ended"})
+            self.feed.publish("line", {"text": "the simulation was ended"})
 
     def _run_all(self, stay: bool) -> None:
         self._say_hello()
         for name in self.loaded.schemes:
             self._run_scheme(name)
         while stay:
-            self.feed.tell("line", {"text": "every scheme has run; choose one to run it again"})
+            self.feed.publish("line", {"text": "every scheme has run; choose one to run it again"})
             asked = self._schemes.get()
             if asked is None:
                 return
@@ -102,7 +102,7 @@ class Simulated:
             self._paced.notify()
 
     def _say_hello(self) -> None:
-        self.feed.tell(
+        self.feed.publish(
             "hello",
             {
                 "version": 2,
@@ -121,42 +121,42 @@ class Simulated:
                 ],
             },
         )
-        self.feed.tell("pace", {"samples_hz": self.samples_hz})
+        self.feed.publish("pace", {"samples_hz": self.samples_hz})
 
     def _run_scheme(self, name: str) -> None:
         directory = self.directory / file_name(name)
         directory.mkdir(exist_ok=True)
-        watch = Watch(step=self._step, look=self._look, look_every_ns=self.look_every_ns)
+        watch = Watch(step=self._step, sample=self._sample, sample_every_ns=self.sample_every_ns)
         clock = Virtual(self.binaries, self.threads, watch)
         run = Run(self.loaded, name, self.loaded.spec.seeds[0], clock, directory).rounds()
         done: list[Results] = []
         for phase_round in self.loaded.rounds(name):
             head = {"scheme": name, "phase": phase_round.traffic.name, "round": phase_round.round}
-            self.feed.tell("phase", head | {"running": True})
+            self.feed.publish("phase", head | {"running": True})
             done.append(next(run))
             self._runs = False
-            self.feed.tell("phase", head | {"running": False})
+            self.feed.publish("phase", head | {"running": False})
             ports = self.picture.ports
             self._volumes.add(done[-1].tables["volume"])
-            self.feed.tell("result", summary(name, phase_round.traffic.name, done[-1], ports))
+            self.feed.publish("result", summary(name, phase_round.traffic.name, done[-1], ports))
             if objects := written(done[-1].flows):
-                self.feed.tell(
-                    "objects", told(objects, scheme=name, phase=phase_round.traffic.name)
+                self.feed.publish(
+                    "objects", objects_message(objects, scheme=name, phase=phase_round.traffic.name)
                 )
         Results.together(done).write(directory)
         folders.name_latest(self.directory)
 
     def _step(self, text: str) -> None:
-        self.feed.tell("line", {"text": text})
+        self.feed.publish("line", {"text": text})
 
-    def _look(self, paused: PausedSimulation) -> None:
+    def _sample(self, paused: PausedSimulation) -> None:
         if not self._runs:
             self._fabric, self._runs = self._fabric_of(paused), True
             self._tell_links(paused)
-            self.feed.tell("groups", {"groups": paused.loop.run(self._fabric.groups())})
+            self.feed.publish("groups", {"groups": paused.loop.run(self._fabric.groups())})
         assert self._fabric is not None
-        seen = paused.loop.run(self._fabric.look())
-        self.feed.tell("sample", {"at_ns": paused.at_ns} | seen)
+        seen = paused.loop.run(self._fabric.sample())
+        self.feed.publish("sample", {"at_ns": paused.at_ns} | seen)
         self._samples += 1
         if self._samples % LINKS_EVERY == 0:
             self._tell_links(paused)
@@ -186,7 +186,7 @@ class Simulated:
     def _tell_links(self, paused: PausedSimulation) -> None:
         assert self._fabric is not None
         states = paused.loop.run(self._fabric.link_states())
-        self.feed.tell("links", {"states": states})
+        self.feed.publish("links", {"states": states})
 
     def _wait(self, paused: PausedSimulation) -> None:
         """Carries out orders, and lets the clock run no faster than it may."""
@@ -231,7 +231,7 @@ class Simulated:
                 with self._paced:
                     self.samples_hz = order.samples_hz
                     self._paced.notify()
-                self.feed.tell("pace", {"samples_hz": order.samples_hz})
+                self.feed.publish("pace", {"samples_hz": order.samples_hz})
                 return {}
             case Volume():
                 return self._volumes.of(self.picture.link(order.link))

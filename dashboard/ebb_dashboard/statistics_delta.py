@@ -35,7 +35,7 @@ queues does not clear their counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _PortReading:
     """Counters of a port at one reading."""
 
     time_ns: int
@@ -50,7 +50,7 @@ class StatisticsDelta:
 
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = ports
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._seen: dict[tuple[str, int], _PortReading] = {}
         self.latest: dict[str, tm.Stats] = {}
         """Last statistics of each switch."""
 
@@ -74,7 +74,7 @@ class StatisticsDelta:
             counts = {kind: count(port) for kind, count in KINDS.items()}
             counts[OUTSIDE] = outside.get(key, 0)
             longest = {each.queue: each.max_depth_bytes for each in port.queues}
-            now = _Seen(stats.time_ns, port.busy_ns, counts, longest)
+            now = _PortReading(stats.time_ns, port.busy_ns, counts, longest)
             before = self._seen.get(key)
             self._seen[key] = now
             utilisation.append(0 if before is None else _busy(before, now))
@@ -97,7 +97,7 @@ def _outside(statistics: Mapping[str, tm.Stats]) -> dict[tuple[str, int], int]:
     return found
 
 
-def _busy(before: _Seen, now: _Seen) -> int:
+def _busy(before: _PortReading, now: _PortReading) -> int:
     """Share of the time between two readings in which the port sent, in thousandths. Counters that
     went back have been reset, or the switch was restarted: they count from zero."""
     time_ns = now.time_ns - before.time_ns
@@ -105,7 +105,7 @@ def _busy(before: _Seen, now: _Seen) -> int:
     return min(PER_MILLE, round(PER_MILLE * busy_ns / time_ns)) if time_ns > 0 else 0
 
 
-def _peak(before: _Seen, now: _Seen) -> int:
+def _peak(before: _PortReading, now: _PortReading) -> int:
     """The largest depth of a queue of the port between two readings, bytes, as far as it is known:
     where the largest depth since a reset has changed; else 0."""
     return max(
@@ -114,7 +114,7 @@ def _peak(before: _Seen, now: _Seen) -> int:
     )
 
 
-def _since(before: _Seen, now: _Seen) -> dict[str, int]:
+def _since(before: _PortReading, now: _PortReading) -> dict[str, int]:
     """Events between two readings, by kind. Counters that went back count from zero."""
     found = {
         kind: count - before.counts[kind] if count >= before.counts[kind] else count

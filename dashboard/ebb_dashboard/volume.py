@@ -51,7 +51,7 @@ def fitted(volumes: Iterable[float]) -> LogNormal | None:
     return LogNormal(fmean(logs), sigma)
 
 
-class VolumesToTell:
+class LinkVolumes:
     """Volume of the ports in each slot, of the schemes and phases that have ended."""
 
     def __init__(self) -> None:

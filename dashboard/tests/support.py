@@ -55,7 +55,7 @@ class Told:
         self.messages: list[tuple[str, dict[str, Any]]] = []
         self._changed = threading.Condition()
 
-    def tell(self, event: str, data: dict[str, Any]) -> None:
+    def publish(self, event: str, data: dict[str, Any]) -> None:
         with self._changed:
             self.messages.append((event, data))
             self._changed.notify_all()
@@ -72,7 +72,9 @@ def simulated(feed: Feed, directory: Path, samples_hz: float, **keys: Any) -> Si
     """A scenario on a fat-tree of 20 switches, unless the keys say another one."""
     table = {"schemes": ["ndp"], "workload": INCAST, "fat_tree": {"k": 4}, **keys}
     loaded = scenario(table, "watched", ROOT)
-    return Simulated(loaded, BINARIES, directory, feed, look_every_ns=50_000, samples_hz=samples_hz)
+    return Simulated(
+        loaded, BINARIES, directory, feed, sample_every_ns=50_000, samples_hz=samples_hz
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from ebb_dashboard.replicas import Replica, StoredObject, told
+from ebb_dashboard.replicas import Replica, StoredObject, objects_message
 from ebb_dashboard.serving import Serving
 from ebb_dashboard.simulated import Simulated
 from ebb_experiments.scenario.loaded import all_at_once
@@ -178,7 +178,7 @@ def test_tenants_fit_a_narrow_phone(browser: Any, serving: tuple[Serving, Simula
         page = context.new_page()
         page.goto(serving[0].address)
         page.wait_for_selector("[data-switch]")
-        serving[0].feed.tell("result", result | counts | {"phase": "all", "tenants": tenants})
+        serving[0].feed.publish("result", result | counts | {"phase": "all", "tenants": tenants})
         page.wait_for_selector(".numbers .late")
         assert page.locator(".numbers .late").all_inner_texts() == [
             f"slowest packet of {name}\n7.01 ms, bound 596 us" for name in names
@@ -189,7 +189,7 @@ def test_tenants_fit_a_narrow_phone(browser: Any, serving: tuple[Serving, Simula
 
 def test_text_of_a_switch_is_shown_and_not_obeyed(page: Any, serving: tuple[Serving, Any]) -> None:
     hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-    serving[0].feed.tell("line", {"text": hostile})
+    serving[0].feed.publish("line", {"text": hostile})
     page.wait_for_selector("#lines >> text=onerror")
     assert page.locator("#lines li").first.text_content() == hostile
     assert page.locator("#lines img, #lines script").count() == 0
@@ -220,8 +220,10 @@ def test_groups_and_their_replicas_are_drawn(
             replicas = page.locator("#replicas td .replica").all_text_contents()
             assert [text.partition("complete")[0] for text in replicas] == ["h13", "h5", "h9"]
             silent = {"host": "h9", "state": "lost", "note": "20 rows"}
-            store = told([StoredObject("a", 9, (Replica("h9", "lost"),))], servers=[silent])
-            served.feed.tell("objects", store)
+            store = objects_message(
+                [StoredObject("a", 9, (Replica("h9", "lost"),))], servers=[silent]
+            )
+            served.feed.publish("objects", store)
             page.wait_for_selector("[data-host=h9].host.gone")
             assert page.locator("#replicas .servers").last.text_content() == "h9silent, 20 rows"
             if picture := os.environ.get("EBB_PICTURE"):

@@ -82,7 +82,7 @@ def test_tenants_and_their_bounds(tmp_path: Path) -> None:
     ]
     Rows("tenants", rows).write(tmp_path / "silo")
     feed: Any = Told()
-    Finished(tmp_path).tell(feed)
+    Finished(tmp_path).publish(feed)
     told = {each["phase"]: each["tenants"] for each in feed.of("result")}
     slowest = {"tenant": "a", "source": "a-1", "destination": "a-3", "conforms": True}
     assert told == {"one": [slowest | {"longest_ns": 20.0, "bound_ns": 25.0}], "two": []}
@@ -92,7 +92,7 @@ def test_all_that_a_run_left(tmp_path: Path) -> None:
     for scheme in ("ndp", "hull"):
         store(tmp_path / "results", scheme)
     feed: Any = Told()
-    Finished(tmp_path).tell(feed)
+    Finished(tmp_path).publish(feed)
     (hello,) = feed.of("hello")
     assert (hello["title"], hello["clock"], hello["dilation"]) == ("small", "finished", 10)
     assert hello["schemes"] == [
@@ -139,7 +139,7 @@ def test_what_is_left_of_a_run_on_another_topology_is_left_out(tmp_path: Path) -
     store(tmp_path, "old", PORTS[:2])
     os.utime(tmp_path / "old" / "run.json", (1, 1))
     feed: Any = Told()
-    Finished(tmp_path).tell(feed)
+    Finished(tmp_path).publish(feed)
     assert [scheme["name"] for scheme in feed.of("hello")[0]["schemes"]] == ["ndp"]
     assert feed.of("line") == [{"text": "left out, of another topology: old"}]
 

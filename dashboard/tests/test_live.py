@@ -34,7 +34,7 @@ class Store:
     def __init__(self) -> None:
         self.questions = 0
 
-    async def look(self, _hosts: Any) -> dict[str, Any]:
+    async def sample(self, _hosts: Any) -> dict[str, Any]:
         self.questions += 1
         if self.questions == 1:
             raise LocatorError("locator at x: no answer")

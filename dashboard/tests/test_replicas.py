@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ebb_controller.tracts import LocatorError
-from ebb_dashboard.replicas import MAX_OBJECTS, BlobStore, told, written
+from ebb_dashboard.replicas import MAX_OBJECTS, BlobStore, objects_message, written
 from support import ROOT
 
 AGENT = ROOT / "build" / "ebb-agent"
@@ -59,7 +59,7 @@ def test_replicas_of_a_run_that_has_ended() -> None:
         row(1, "h3", "unfinished", reason="7 of 9 bytes have arrived"),
         row(2, None, "failed"),
     ]
-    (one,) = told(written(rows), scheme="trevi", phase="p")["objects"]
+    (one,) = objects_message(written(rows), scheme="trevi", phase="p")["objects"]
     assert [(each["host"], each["state"]) for each in one["replicas"]] == [
         *(("h1", "whole"), ("h2", "lost"), ("h3", "part")),
     ]
@@ -68,7 +68,9 @@ def test_replicas_of_a_run_that_has_ended() -> None:
 
 
 def test_no_more_are_told_than_the_page_shows() -> None:
-    every = told(written(row(n, "h1", "finished", fct_ns=1e6) for n in range(MAX_OBJECTS + 5)))
+    every = objects_message(
+        written(row(n, "h1", "finished", fct_ns=1e6) for n in range(MAX_OBJECTS + 5))
+    )
     assert (len(every["objects"]), every["more"]) == (MAX_OBJECTS, 5)
 
 
@@ -120,7 +122,7 @@ def looked(folder: Path, answers: dict[str, Any]) -> dict[str, Any]:
 
     async def look() -> dict[str, Any]:
         async with await asyncio.start_unix_server(serve, path):
-            return await BlobStore(path).look(HOSTS)
+            return await BlobStore(path).sample(HOSTS)
 
     return asyncio.run(look())
 
@@ -177,7 +179,7 @@ def test_the_store_of_a_real_locator(tmp_path: Path) -> None:
                 tmp_path / "log"
             ).read_text()
             time.sleep(0.05)
-        found = asyncio.run(BlobStore(str(socket)).look(HOSTS))
+        found = asyncio.run(BlobStore(str(socket)).sample(HOSTS))
     finally:
         process.terminate()
         process.wait(20)

@@ -139,13 +139,13 @@ def test_replicas_are_told_while_a_phase_goes_on_and_at_its_end() -> None:
     lines: list[dict[str, Any]] = []
     player: Any = SimpleNamespace(plan=SimpleNamespace(schedule=[transfer]), lines=lambda: lines)
     start_ns = time.monotonic_ns()
-    watched.goes_on(task, player, start_ns)
+    watched.continued(task, player, start_ns)
     lines.append(ended)
     # It is asked for again and again, and looked at now and then.
-    watched.goes_on(task, player, start_ns)
+    watched.continued(task, player, start_ns)
     assert len(feed.of("objects")) == 1
     time.sleep(OBJECTS_EVERY_NS / 1e9)
-    watched.goes_on(task, player, start_ns)
+    watched.continued(task, player, start_ns)
     first, second = (told["objects"][0]["replicas"] for told in feed.of("objects"))
     assert [of["state"] for of in first] == ["part", "part"]
     assert [of["state"] for of in second] == ["whole", "part"]

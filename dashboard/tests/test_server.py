@@ -170,15 +170,15 @@ def test_what_a_switch_says_is_written_so_that_nothing_obeys_it(serving: Serving
 
 
 def test_a_page_is_told_from_the_beginning(serving: Serving) -> None:
-    serving.feed.tell("hello", HELLO)
+    serving.feed.publish("hello", HELLO)
     with stream(serving) as page:
         assert read_until(page, b"event: samples").startswith(b"HTTP/1.1 200")
-        serving.feed.tell("line", {"text": "a\nb</script>"})
+        serving.feed.publish("line", {"text": "a\nb</script>"})
         assert b'data: {"text":"a\\nb</script>"}' in read_until(page, b"script")
 
 
 def test_pages_are_counted_and_closed_ones_make_room(serving: Serving) -> None:
-    serving.feed.tell("hello", HELLO)
+    serving.feed.publish("hello", HELLO)
     pages = [stream(serving) for _ in range(MAX_PAGES)]
     for page in pages:
         read_until(page, b"event: samples")
@@ -192,12 +192,12 @@ def test_pages_are_counted_and_closed_ones_make_room(serving: Serving) -> None:
 
 
 def test_a_page_that_does_not_read_is_cut_off(serving: Serving) -> None:
-    serving.feed.tell("hello", HELLO)
+    serving.feed.publish("hello", HELLO)
     with stream(serving) as page:
         read_until(page, b"event: samples")
         # More than the buffers of the kernel and what may wait.
         for _ in range(4 * WAITING):
-            serving.feed.tell("line", {"text": "x" * 60_000})
+            serving.feed.publish("line", {"text": "x" * 60_000})
         deadline = time.monotonic() + 20
         while serving.feed.pages and time.monotonic() < deadline:
             time.sleep(0.05)

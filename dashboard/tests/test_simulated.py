@@ -159,7 +159,7 @@ def test_the_switches_hold_the_groups_that_are_told_and_replicas_follow(tmp_path
         # As somebody sees them who has no controller: read from the switches.
         fabric = watched._fabric
         assert fabric is not None
-        read = asyncio.run(InstalledGroups(fabric.picture, fabric._addresses).look())
+        read = asyncio.run(InstalledGroups(fabric.picture, fabric._addresses).sample())
         assert read.groups == [group]
         do(watched, do="pace", samples_hz=1000)
         told.until(lambda: told.of("objects"))

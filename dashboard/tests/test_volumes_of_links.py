@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from ebb_dashboard.picture import Place, Wire
-from ebb_dashboard.volume import EPSILON, LEAST_SLOTS, MAX_POINTS, VolumesToTell, fitted
+from ebb_dashboard.volume import EPSILON, LEAST_SLOTS, MAX_POINTS, LinkVolumes, fitted
 from ebb_experiments.results.tables import Row
 
 LINK = Wire(Place("h1", None), Place("s1", 1))
@@ -44,7 +44,7 @@ def test_there_is_no_law_of_few_or_equal_volumes() -> None:
 def test_classes_are_added_and_the_line_keeps_the_exceedance() -> None:
     random = Random(2)
     sizes = [round(random.lognormvariate(10, 0.5)) for _ in range(4_000)]
-    volumes = VolumesToTell()
+    volumes = LinkVolumes()
     volumes.add(rows(sizes))
     (told,) = volumes.of(LINK)["series"]
     assert (told["place"], told["scheme"], told["phase"]) == ("s1:1", "ndp", "all")
@@ -60,7 +60,7 @@ def test_classes_are_added_and_the_line_keeps_the_exceedance() -> None:
 
 
 def test_other_links_and_later_rounds_are_left_out() -> None:
-    volumes = VolumesToTell()
+    volumes = LinkVolumes()
     volumes.add([*rows([10, 20]), *rows([99] * 5, round=1), *rows([7], point="s1:2")])
     (told,) = volumes.of(LINK)["series"]
     assert told["slots"] == 2 and told["idle"] == 0
@@ -69,7 +69,7 @@ def test_other_links_and_later_rounds_are_left_out() -> None:
 
 
 def test_a_scheme_that_runs_again_takes_its_place() -> None:
-    volumes = VolumesToTell()
+    volumes = LinkVolumes()
     volumes.add(rows([10, 20, 30]))
     volumes.add(rows([10]))
     volumes.add(rows([10], scheme="hull"))

@@ -25,7 +25,7 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.conversation import SimulatorError
 from ebb_experiments.run.run import Binaries, Run
-from ebb_experiments.run.virtual import Virtual, check_told
+from ebb_experiments.run.virtual import Virtual, check_all_reported
 from ebb_experiments.scenario.loaded import all_at_once, scenario
 from ebb_experiments.sim import running
 
@@ -456,11 +456,11 @@ def test_a_restarted_switch_forwards_again_when_the_controller_is_back(tmp_path:
 
 def test_a_table_without_a_transfer_that_has_ended_is_refused() -> None:
     flows = Rows("flows", [{"transfer": 1}, {"transfer": 1}, {"transfer": 4}])
-    check_told(2, flows)
+    check_all_reported(2, flows)
     with pytest.raises(
         SimulatorError, match="3 transfers have ended, and the table of flows has 2"
     ):
-        check_told(3, flows)
+        check_all_reported(3, flows)
 
 
 @needs_faults

@@ -215,7 +215,7 @@ def test_a_switch_is_read_by_its_own_clock() -> None:
         registers.count(slot, 1, 60 + slot)
     clock: Any = Clock(100, SLOT_NS - 1, SLOT_NS, SLOT_NS + 1, 2 * SLOT_NS)
     watch = VolumeWatch(clock, counted, SWITCH)
-    asyncio.run(watch.look())
+    asyncio.run(watch.sample())
     assert counted.counts[SWITCH] == {0: {(1, 0): (60, 1)}, 1: {(1, 0): (61, 1)}}
     assert counted.missed[SWITCH] == 1  # the slot in which it was restarted
     assert watch.behind_ns < float("inf")

@@ -33,7 +33,7 @@ exec valgrind --quiet --tool=callgrind --instr-atstart=no --toggle-collect='{cou
 
 
 def main(scheme: str, k: int, size_bytes: int, folder: Path, architecture: Architecture) -> None:
-    watch = Watch(look=lambda paused: begin(folder, paused), look_every_ns=10**12)
+    watch = Watch(sample=lambda paused: begin(folder, paused), sample_every_ns=10**12)
     clock = Virtual(binaries(folder, architecture), threads=1, watch=watch)
     loaded = scenario(table(scheme, k, size_bytes), "instructions")
     results = Run(loaded, scheme, 1, clock, folder / "run").go()

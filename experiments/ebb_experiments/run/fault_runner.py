@@ -44,7 +44,7 @@ class RepairableFabric(FabricControl, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedStep:
     """A step that was carried out. Times are nominal, since the start of the phase's traffic."""
 
     what: str
@@ -61,7 +61,7 @@ class PhaseFaults:
 
     scheme: str
     phase: str
-    done: list[Done]
+    done: list[CompletedStep]
     left_out: int
     """Steps that were not due before the end of the phase."""
     breaks: bool
@@ -131,7 +131,7 @@ class _Phase:
         self._capturing: set[str] = set()
         self._restarted: set[str] = set()
         self._rerouted = False
-        self.done: list[Done] = []
+        self.done: list[CompletedStep] = []
 
     async def run(self) -> None:
         """Faults happen on time, also while the controller still reacts to the one before; its
@@ -195,7 +195,7 @@ class _Phase:
             runner.dilation.nominal_time(at - self._start_ns) for at in (began, ended)
         )
         reroute = isinstance(step, Reroute)
-        self.done.append(Done(what, step.at_ns, began_ns, ended_ns, reroute))
+        self.done.append(CompletedStep(what, step.at_ns, began_ns, ended_ns, reroute))
 
 
 def check_separate(steps: Sequence[Step], reopens: bool) -> None:

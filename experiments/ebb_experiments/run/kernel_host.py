@@ -38,7 +38,7 @@ TIMEOUTS = struct.Struct("240xH")
 _printing = threading.Lock()
 
 
-def tell(line: dict[str, Any]) -> None:
+def report(line: dict[str, Any]) -> None:
     """Prints a line of JSON."""
     with _printing:
         print(json.dumps(line), flush=True)
@@ -91,11 +91,11 @@ class Record:
         self.role = role
         self.connection = connection
 
-    def tell(self, finished_ns: int, peer: tuple[str, int], **more: Any) -> None:
+    def report(self, finished_ns: int, peer: tuple[str, int], **more: Any) -> None:
         """Prints the record of a flow that has ended."""
         about = {key: self.transfer[key] for key in ("job", "traffic", "kind", "bytes")}
         local = self.connection.getsockname()
-        tell(
+        report(
             about
             | {
                 "event": "flow",
@@ -140,7 +140,7 @@ def receive(connection: socket.socket, peer: tuple[str, int], known: dict[int, A
     tcp_info = info(connection)
     connection.sendall(INTACT if intact else DAMAGED)
     (marked,) = MARKS.unpack(exactly(connection, MARKS.size))
-    record.tell(
+    record.report(
         finished_ns,
         peer,
         sha256_ok=intact,
@@ -171,7 +171,7 @@ def send(transfer: dict[str, Any], algorithm: str, body: bytes) -> None:
         except OSError as error:
             finished_ns, tcp_info = time.monotonic_ns(), info(connection)
             failed = {"status": "failed", "reason": str(error)}
-        record.tell(
+        record.report(
             finished_ns,
             peer,
             packets_sent=number(DATA_SEGMENTS_SENT, tcp_info),
@@ -211,7 +211,7 @@ def main() -> None:
     bodies = [content(each["content"], each["bytes"]) for each in share["sends"]]
     for transfer, body in zip(share["sends"], bodies, strict=True):
         threading.Thread(target=send, args=(transfer, algorithm, body)).start()
-    tell({"event": "ready"})
+    report({"event": "ready"})
     serve(listener, known)
 
 

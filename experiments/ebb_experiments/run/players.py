@@ -41,7 +41,7 @@ FOLDERS = ("files", "served", "received")
 """Folders of `Commands`: what is sent, what may be fetched, and what has arrived."""
 SENDS = ("send-one-to-one", "send-one-to-many")
 FETCHES = ("fetch-one-to-one", "fetch-many-to-one")
-TOLD = ("flow", "transfer")
+REPORTED = ("flow", "transfer")
 """Events of the lines that a player hands on."""
 
 
@@ -211,14 +211,14 @@ class AgentWorkloads:
 
     def _look_at(self, line: Line) -> None:
         number = line.get("transfer")
-        if line["event"] not in TOLD or number not in self.to_come:
+        if line["event"] not in REPORTED or number not in self.to_come:
             return
         if line.get("role") == "receiver":
             self.to_come[number] -= 1
         elif line["event"] == "transfer" and line["status"] != "unfinished":
             self.to_come[number] = 0  # it came to no flow, and will come to none
         elif line["status"] == "failed" and line["kind"] not in SHARED:
-            self.to_come[number] = 0  # the other end may never tell
+            self.to_come[number] = 0  # the other end may never report it
         if self.to_come[number] <= 0:
             del self.to_come[number]
 
@@ -229,7 +229,7 @@ class AgentWorkloads:
     def lines(self) -> list[Line]:
         """Lines about flows and transfers so far."""
         lines = (line for agent in self.plan.agents.started for line in agent.lines())
-        return [line for line in lines if line["event"] in TOLD]
+        return [line for line in lines if line["event"] in REPORTED]
 
     def end(self) -> None:
         """Nothing: the agents end with the plan."""

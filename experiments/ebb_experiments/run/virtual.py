@@ -67,12 +67,12 @@ class Watch:
     step: Callable[[str], None] = lambda _text: None
     """Gets a sentence about each step that is taken or was taken."""
     progress: Callable[[Progress], None] = lambda _progress: None
-    look: Callable[[PausedSimulation], None] | None = None
-    """Called when the clock begins to run, and whenever it has run for `look_every_ns`: it stands
+    sample: Callable[[PausedSimulation], None] | None = None
+    """Called when the clock begins to run, and whenever it has run for `sample_every_ns`: it stands
     until this returns. None: it runs through."""
-    look_every_ns: int = 100_000
-    """Nominal time between two looks."""
-    told: Callable[[Mapping[str, Rows]], None] = lambda _tables: None
+    sample_every_ns: int = 100_000
+    """Nominal time between two samples."""
+    completed: Callable[[Mapping[str, Rows]], None] = lambda _tables: None
     """Gets tables that are complete, while others are not yet."""
     beside: Callable[[], None] = lambda: None
     """Called in a thread of its own when the clock begins to run."""
@@ -196,11 +196,11 @@ class _Simulation:
                 counting = head | ({"skipped_ns": skipped_ns} if spec.skip else {})
                 switches = SwitchTables(statistics, topology, dilation, counted, counting, _batches)
                 delays = {"delays": switches.delays()}
-                self.watch.told(delays)
+                self.watch.completed(delays)
                 counters = loop.run(read_counters(controller, is_reported))
             simulator.finish()  # It ends while its results become tables.
             flow_rows = flows.table(pause.at_ns)
-            check_told(pause.ended, flow_rows)
+            check_all_reported(pause.ended, flow_rows)
             results = Results(
                 {
                     "flows": flow_rows,
@@ -253,7 +253,7 @@ class _Simulation:
             content=spec.content,
             skip=spec.skip,
             loopback=own_loopback(),
-            faults=self.watch.look is not None
+            faults=self.watch.sample is not None
             or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
             meanwhile=lambda: _get_controller(program),
@@ -325,11 +325,11 @@ class _Simulation:
                 )
                 if volumes is not None:
                     loop.run(volumes.all_until(pause.at_ns))
-                self._look(paused, pause.at_ns)
+                self._sample(paused, pause.at_ns)
                 if now >= until or pause.unfinished == 0:
                     return pause
 
-        self._look(paused, 0)
+        self._sample(paused, 0)
         warm_up_ns = self.loaded.spec.warm_up_ns
         steps = self.task.phase_round.traffic.steps
         for step in steps:
@@ -356,20 +356,20 @@ class _Simulation:
         ]
 
     def _next_stop(self, now: float, until: float, volumes: Volumes | None) -> float:
-        """Nominal time at which the clock stops next: for a look, at the end of a slot, or at
+        """Nominal time at which the clock stops next: for a sample, at the end of a slot, or at
         `until`."""
-        every, dilation = self.watch.look_every_ns, self.loaded.dilation
+        every, dilation = self.watch.sample_every_ns, self.loaded.dilation
         stops = [until]
-        if self.watch.look is not None:
+        if self.watch.sample is not None:
             stops.append((now // every + 1) * every)
         if volumes is not None:
             stops.append(dilation.nominal_time(volumes.due_ns(round(dilation.time(now)))))
         return min(stops)
 
-    def _look(self, paused: PausedSimulation, at_ns: int) -> None:
-        if self.watch.look is not None:
+    def _sample(self, paused: PausedSimulation, at_ns: int) -> None:
+        if self.watch.sample is not None:
             at = self.loaded.dilation.nominal_time(at_ns)
-            self.watch.look(replace(paused, at_ns=at))
+            self.watch.sample(replace(paused, at_ns=at))
 
     def _about(
         self,
@@ -423,7 +423,7 @@ def _get_ready() -> None:
     get_ready()
 
 
-def check_told(ended: int, flows: Rows) -> None:
+def check_all_reported(ended: int, flows: Rows) -> None:
     """Raises `SimulatorError` if fewer transfers are in the table than have ended."""
     in_table = len(set(flows.column("transfer")))
     if in_table < ended:

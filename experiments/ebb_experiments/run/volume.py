@@ -23,7 +23,7 @@ from ebb_topologies.model import Topology
 
 from ebb_experiments.results.tables import Row
 
-LOOKS_PER_SLOT = 2
+SAMPLES_PER_SLOT = 2
 """Reports of its time by a switch in each slot, under the wall clock: the end of a slot is noticed
 before that of the next one."""
 
@@ -128,10 +128,10 @@ class VolumeWatch:
     """The clock of this process less that of the switch: the smallest difference, since reports
     take time to arrive."""
 
-    async def look(self) -> None:
+    async def sample(self) -> None:
         """Reads slots until it is cancelled, or the switch is restarted. Reports are also received
         while a slot is read, so that each has the present time."""
-        interval_ns = max(1, self.volumes.slot_ns // LOOKS_PER_SLOT)
+        interval_ns = max(1, self.volumes.slot_ns // SAMPLES_PER_SLOT)
         reading: asyncio.Task[None] | None = None
         try:
             async for stats in self.managers.stream(self.switch, interval_ns):

@@ -90,7 +90,7 @@ class RunObserver:
     def begins(self, task: Task, start_ns: int) -> None:
         """The traffic of a task begins at this time of CLOCK_MONOTONIC, which is about to come."""
 
-    def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
+    def continued(self, task: Task, player: Player, start_ns: int) -> None:
         """Called repeatedly during the traffic of a task, which began at `start_ns`. `player` has
         the flows that have ended."""
 
@@ -309,7 +309,7 @@ class _Phase:
     def _wait(self, start_ns: int, limit_ns: int) -> None:
         while not self.player.done() and time.monotonic_ns() < start_ns + limit_ns:
             self.wall.net.check()
-            self.wall.observer.goes_on(self.task, self.player, start_ns)
+            self.wall.observer.continued(self.task, self.player, start_ns)
             time.sleep(POLL_SECONDS)
 
     def _settle(self) -> None:

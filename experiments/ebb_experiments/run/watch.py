@@ -29,13 +29,13 @@ class QueueWatch:
     managers: TrafficManagers
     topology: Topology
     host: str
-    looks: list[tuple[int, list[tuple[int, int, int]]]] = field(default_factory=list)
+    samples: list[tuple[int, list[tuple[int, int, int]]]] = field(default_factory=list)
     """Time of a sample by the clock of the switch, and id, packets and bytes of each queue."""
     behind_ns: float = float("inf")
     """The clock of this process less that of the switch: the smallest difference, since reports
     take time to arrive."""
 
-    async def look(self) -> None:
+    async def sample(self) -> None:
         """Samples until it is cancelled, or the switch is restarted."""
         end = self.topology.attachment(self.topology.host(self.host))
         with suppress(ControllerError):
@@ -51,15 +51,15 @@ class QueueWatch:
             if each.port == port
             for queue in each.queues
         ]
-        self.looks.append((stats.time_ns, queues))
+        self.samples.append((stats.time_ns, queues))
 
     def rows(self, start_ns: int, dilation: Dilation, head: Row) -> Iterator[Row]:
         """Rows of the table `samples`, from the start of the traffic on, in nominal time; of queues
         with a packet in any sample."""
-        used = {queue for _, queues in self.looks for queue, packets, _ in queues if packets}
+        used = {queue for _, queues in self.samples for queue, packets, _ in queues if packets}
         end = self.topology.attachment(self.topology.host(self.host))
         place = {"switch": end.node, "port": end.port, "peer": self.host}
-        for at_ns, queues in self.looks:
+        for at_ns, queues in self.samples:
             since = at_ns + self.behind_ns - start_ns
             for queue, packets, size in queues:
                 if since < 0 or queue not in used:
@@ -75,7 +75,7 @@ class QueueWatch:
 class Watch(Protocol):
     """Something that is sampled repeatedly."""
 
-    async def look(self) -> None:
+    async def sample(self) -> None:
         """Samples until it is cancelled."""
         ...
 
@@ -83,7 +83,7 @@ class Watch(Protocol):
 @contextmanager
 def watching(loop: LoopThread, watches: Sequence[Watch]) -> Iterator[None]:
     """Samples while the block runs."""
-    futures = [loop.start(watch.look()) for watch in watches]
+    futures = [loop.start(watch.sample()) for watch in watches]
     try:
         yield
     finally:

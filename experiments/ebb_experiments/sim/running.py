@@ -126,7 +126,7 @@ def _all(
             with Files(directory) as files, _Bar(console, label, loaded) as bar:
                 watch = Watch(bar.step, bar.progress, beside=_get_pictures)
                 if not several:
-                    watch = replace(watch, told=files.begin)
+                    watch = replace(watch, completed=files.begin)
                 clock = Virtual(Binaries(options.build, options.p4), options.threads, watch)
                 for phase_round, results in zip(
                     loaded.rounds(name),
