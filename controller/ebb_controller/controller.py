@@ -282,7 +282,7 @@ class Controller:
         managed.forget()
         if self._fabric.get(switch) is not None:
             await self._fabric.remove(managed.switch).wait()
-        self._tell(managed, "lost", "left alone on purpose")
+        self._report(managed, "lost", "left alone on purpose")
 
     async def load(self, program: Program) -> None:
         """Puts another program on every switch. They have no entries then, until `configure`."""
@@ -389,7 +389,7 @@ class Controller:
         managed.error = None
         managed.connected = switch.is_primary
         if managed.connected:
-            self._tell(managed, "connected", f"connected at {switch.address}")
+            self._report(managed, "connected", f"connected at {switch.address}")
             await self._bring_up_to_date(managed)
         else:
             self._fail(
@@ -404,7 +404,9 @@ class Controller:
         if managed.connected:
             managed.connected = False
             managed.forget()
-            self._tell(managed, "lost", "connection lost; it gets everything again when it is back")
+            self._report(
+                managed, "lost", "connection lost; it gets everything again when it is back"
+            )
 
     def _failed(self, managed: _Managed, error: BaseException) -> None:
         """Called when finsy's session failed; finsy tries again, and those who wait get the
@@ -454,7 +456,7 @@ class Controller:
             managed.holds = goal
             managed.change = change
             managed.installs += 1
-        self._tell(managed, "installed", f"installed and read back: {change}")
+        self._report(managed, "installed", f"installed and read back: {change}")
 
     async def _install(self, managed: _Managed, goal: _Goal) -> Change:
         name = managed.switch.name
@@ -505,9 +507,9 @@ class Controller:
     def _fail(self, managed: _Managed, message: str, cause: BaseException | None = None) -> None:
         managed.error = ControllerError(message)
         managed.error.__cause__ = cause
-        self._tell(managed, "error", message)
+        self._report(managed, "error", message)
 
-    def _tell(
+    def _report(
         self,
         managed: _Managed,
         kind: Literal["connected", "installed", "lost", "error"],
