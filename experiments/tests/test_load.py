@@ -14,7 +14,15 @@ import pytest
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.multicast import MulticastGroup, tree_ports
 from ebb_controller.traffic_manager import lateness
-from ebb_experiments.results.load import BUSIEST, Late, Load, Others, Processors, enough, read_stat
+from ebb_experiments.results.load import (
+    BUSIEST,
+    Late,
+    Load,
+    OtherProcesses,
+    Processors,
+    enough,
+    read_stat,
+)
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import Agent
 from ebb_experiments.study.mininet import too_busy as too_busy_trial
@@ -106,7 +114,7 @@ def test_a_switch_tells_by_kind_what_it_has_samples_of() -> None:
 
 def test_own_work_is_not_that_of_others() -> None:
     """A busy loop of a child, which has been waited for: the same as in a benchmark."""
-    meanwhile, everything = Others(), Processors()
+    meanwhile, everything = OtherProcesses(), Processors()
     command = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"]
     subprocess.run(command, check=True)
     assert meanwhile.share() <= everything.share() - 0.01

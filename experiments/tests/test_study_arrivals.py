@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ebb_experiments.study.arrivals import jain, rates
-from ebb_experiments.study.metric_spec import Fairness, Flows, Meanwhile, Rates
+from ebb_experiments.study.metric_spec import ConcurrentGoodput, Fairness, Flows, Rates
 from ebb_experiments.study.metrics import sample, value
 from ebb_experiments.study.store import Tables
 from ebb_topologies.model import Topology, from_table
@@ -51,7 +51,7 @@ def two(tmp_path: Path) -> Tables:
 def test_goodput_counts_only_while_all_parts_are_under_way(two: Tables, rack: Topology) -> None:
     def goodput(traffic: str, *others: str) -> float | None:
         keys = {"of": "goodput-meanwhile", "traffic": traffic, "while": others, **COMMON}
-        return value(Meanwhile.model_validate(keys), two, rack, 1500)
+        return value(ConcurrentGoodput.model_validate(keys), two, rack, 1500)
 
     assert goodput("a", "b") == pytest.approx(8_000 * 8e9 / (4 * MS))
     assert goodput("b", "a") == pytest.approx(3_000 * 8e9 / (4 * MS))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ebb_experiments.study import pages
 from ebb_experiments.study.archive import Archive, pack, unpack
-from ebb_experiments.study.check import Again, Check, choose, differences
+from ebb_experiments.study.check import Check, RepeatedTrial, choose, differences
 from ebb_experiments.study.estimates import Sample
 from ebb_experiments.study.metrics import NOTHING, Row
 from ebb_experiments.study.report import Maker
@@ -98,18 +98,19 @@ def test_the_time_of_a_processor_is_not_compared() -> None:
 @pytest.mark.parametrize(
     ("again", "left_out", "whole", "told"),
     [
-        ([Again(trial="ndp seed=1")], [], True, "at commit 0123456789ab bit for bit again: ndp"),
-        ([Again(trial="ndp seed=1")], ["tcp"], False, "not run again: tcp"),
-        ([Again(trial="ndp seed=1", differs=["fct 1, now 2"])], [], False,
+        ([RepeatedTrial(trial="ndp seed=1")], [], True,
+         "at commit 0123456789ab bit for bit again: ndp"),
+        ([RepeatedTrial(trial="ndp seed=1")], ["tcp"], False, "not run again: tcp"),
+        ([RepeatedTrial(trial="ndp seed=1", differs=["fct 1, now 2"])], [], False,
          "not as archived: ndp seed=1 (fct 1, now 2)"),
         ([], ["ndp"], False, "at commit 0123456789ab not run again: ndp"),
     ],
 )  # fmt: skip
 def test_a_check_is_whole_if_every_scheme_gave_the_same(
-    again: list[Again], left_out: list[str], whole: bool, told: str
+    again: list[RepeatedTrial], left_out: list[str], whole: bool, told: str
 ) -> None:
     check = Check(commit="0123456789abcdef", trials=again, left_out=left_out)
-    assert check.whole == whole and told in check.told
+    assert check.whole == whole and told in check.text
 
 
 def test_a_page_keeps_its_check_as_long_as_it_has_the_same_trials(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_page_keeps_its_check_as_long_as_it_has_the_same_trials(tmp_path: Path
     chapter = make.of_archive(len(rows), Archive("full", rows))
     pages.write([chapter], tmp_path, "command", html=False)
     trial = planned()[0].name
-    check = Check(commit="0123456789abcdef", trials=[Again(trial=trial)])
+    check = Check(commit="0123456789abcdef", trials=[RepeatedTrial(trial=trial)])
     pages.keep_check(tmp_path / "one", check)
     pages.write([chapter], tmp_path, "command", html=False)
     file = tmp_path / "one" / pages.SUMMARY

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from ebb_experiments.study import history, pages
-from ebb_experiments.study.check import Again, Check
+from ebb_experiments.study.check import Check, RepeatedTrial
 from ebb_experiments.study.history import Age, Git, age, changes, without_reason
 
 FILE = """title = "t"
@@ -75,24 +75,24 @@ def test_trials_are_stale_once_what_they_depend_on_has_changed(repository: Repos
     repository.commit("Text", **paper("[0, 3]", about='about = "what"'))
     history._since.cache_clear()
     now = age([begun], "x", [1])
-    assert now is not None and not now.stale and now.told == ""
+    assert now is not None and not now.stale and now.text == ""
     repository.commit("P4", p4src__a="2")
     history._since.cache_clear()
     now = age([begun], "x", [1])
-    assert now is not None and now.stale and now.told == "stale since 1 commit"
+    assert now is not None and now.stale and now.text == "stale since 1 commit"
 
 
 def test_trials_of_another_scenario_or_a_dirty_tree_are_stale(repository: Repository) -> None:
     begun = repository.commit("New", **paper("[0, 2]"))
     repository.commit("Another limit", **paper("[0, 2]", limit=2))
     now = age([begun], "x", [1])
-    assert now is not None and now.told == "the file's scenario has changed since"
+    assert now is not None and now.text == "the file's scenario has changed since"
     dirty = age([begun + "+"], "x", [1])
     assert dirty is not None and dirty.stale
-    assert dirty.told == "run in a tree that differed from its commit"
+    assert dirty.text == "run in a tree that differed from its commit"
     unknown = age(["0123456789ab"], "x", [1])
     assert unknown is not None and unknown.stale
-    assert unknown.told == "of a commit that is not in the history"
+    assert unknown.text == "of a commit that is not in the history"
 
 
 def test_more_seeds_leave_the_trials_that_were_run_as_they_are(repository: Repository) -> None:
@@ -102,28 +102,31 @@ def test_more_seeds_leave_the_trials_that_were_run_as_they_are(repository: Repos
         "Seeds", **{name: t.replace("seeds = 1", "seeds = 3") for name, t in more.items()}
     )
     lacking, whole = age([begun], "x", [1]), age([begun], "x", [1, 2, 3])
-    assert lacking is not None and lacking.told == "the file's scenario has changed since"
+    assert lacking is not None and lacking.text == "the file's scenario has changed since"
     assert whole is not None and not whole.stale
 
 
 def test_trials_that_were_given_again_are_as_old_as_the_check(repository: Repository) -> None:
     begun = repository.commit("New", **paper("[0, 2]"), p4src__a="1")
     checked = repository.commit("Faster", p4src__a="2")
-    same = Check(commit=checked, trials=[Again(trial="ndp seed=1")])
+    same = Check(commit=checked, trials=[RepeatedTrial(trial="ndp seed=1")])
     for commits in ([begun], [begun + "+"], ["0123456789ab+"]):
         now = age(commits, "x", [1], same)
-        assert now is not None and not now.stale and now.told == ""
+        assert now is not None and not now.stale and now.text == ""
     for other, told in (
-        (Again(trial="ndp seed=1", differs=["fct 1, now 2"]), "a trial that was run again differs"),
+        (
+            RepeatedTrial(trial="ndp seed=1", differs=["fct 1, now 2"]),
+            "a trial that was run again differs",
+        ),
         (None, "stale since 1 commit"),
     ):
         check = Check(commit=checked, trials=[other] if other else [], left_out=["tcp"])
         now = age([begun], "x", [1], check)
-        assert now is not None and now.stale and told in now.told
+        assert now is not None and now.stale and told in now.text
     repository.commit("Other", p4src__a="3")
     history._since.cache_clear()
     now = age([begun], "x", [1], same)
-    assert now is not None and now.told == "stale since 1 commit"
+    assert now is not None and now.text == "stale since 1 commit"
 
 
 def test_inputs_are_folders_of_this_repository() -> None:

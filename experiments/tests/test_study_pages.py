@@ -135,9 +135,9 @@ def test_a_paper_s_headlines_are_in_words_and_its_table_has_their_numbers(tmp_pa
     ]  # fmt: skip
     rows = [ClaimRow.of(row) for row, _ in checked(tmp_path, seeds(1.0, 1.0), *claims).claims]
     record = Record(Paper(title="Paper", claims="All.", experiments=["one"]), {"one": rows})
-    assert record.named("holds") == ["speed (at 2 of 3 points)", "loss"]
-    assert record.named("differs") == ["speed (at 1 of 3 points)"]
-    assert record.named("open") == []
+    assert record.headlines_that("holds") == ["speed (at 2 of 3 points)", "loss"]
+    assert record.headlines_that("differs") == ["speed (at 1 of 3 points)"]
+    assert record.headlines_that("open") == []
     assert record.grades == "5 published rows: 4 within 25 %, 1 not reproduced"
 
 

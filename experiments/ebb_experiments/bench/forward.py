@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ebb_experiments.bench.forward_net import ForwardNet, Load, Program, Who
+from ebb_experiments.bench.forward_net import Forwarder, ForwardNet, Load, Program
 from ebb_experiments.bench.machine import output_of
 from ebb_experiments.bench.section import Cell, Context, Section
 
@@ -84,36 +84,36 @@ def _measure(context: Context, seconds: float, rounds: int) -> list[Run]:
     runs: dict[tuple[Program, str, int, int], Run] = {}
     for _ in range(rounds):
         for program in (Program.ROUTER, Program.FABRIC):
-            for who in _processes(context, tool, program):
-                with ForwardNet(context, tool, program) as net, net.between(who):
+            for forwarder in _processes(context, tool, program):
+                with ForwardNet(context, tool, program) as net, net.between(forwarder):
                     for rate, size in itertools.product(RATES, FRAME_BYTES):
                         new = Run(
                             program=program.value,
-                            who=who.name,
+                            who=forwarder.name,
                             frame_bytes=size,
                             rate=rate,
                             rounds=[],
                         )
-                        run_ = runs.setdefault((program, who.name, rate, size), new)
+                        run_ = runs.setdefault((program, forwarder.name, rate, size), new)
                         run_.rounds.append(net.load(size, rate, seconds))
     return list(runs.values())
 
 
-def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
+def _processes(context: Context, tool: str, program: Program) -> Iterator[Forwarder]:
     ports = ("{1}", "{2}")
     if program is Program.ROUTER:
         forward = ("recvmmsg", "batches"), ("ring", "ring")
         for name, how in forward:
             command = [tool, how, *ports, "3600"]
-            yield Who(name=f"forwarder, {name}", command=command, is_switch=False)
+            yield Forwarder(name=f"forwarder, {name}", command=command, is_switch=False)
     interfaces = ["-i", "1@{1}", "-i", "2@{2}"]
     listen = ["--grpc-server-addr", "127.0.0.1:{grpc}"]
     ours = [str(context.agent.parent / "ebb-switch"), "--no-p4", "--device-id", "1"]
     for name in ("sockets", "ring"):
-        yield Who(name=f"ebb, {name}", command=[*ours, *interfaces, *listen, "--io", name])
+        yield Forwarder(name=f"ebb, {name}", command=[*ours, *interfaces, *listen, "--io", name])
     if (theirs := shutil.which("simple_switch_grpc")) is not None:
         command = [theirs, "--no-p4", "--device-id", "1", *interfaces, "--", *listen]
-        yield Who(name="bmv2", command=command)
+        yield Forwarder(name="bmv2", command=command)
 
 
 def _forward_tool(context: Context) -> str:
@@ -130,10 +130,10 @@ def _forward_tool(context: Context) -> str:
     return str(path)
 
 
-def _find(runs: list[Run], like: Run, who: str, program: str) -> Run | None:
+def _find(runs: list[Run], like: Run, forwarder: str, program: str) -> Run | None:
     for run_ in runs:
         same = run_.frame_bytes == like.frame_bytes and run_.rate == like.rate
-        if same and (run_.who, run_.program) == (who, program):
+        if same and (run_.who, run_.program) == (forwarder, program):
             return run_
     return None
 

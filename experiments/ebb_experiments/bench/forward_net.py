@@ -47,7 +47,7 @@ class Program(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class Forwarder:
     """A process between the two veths."""
 
     name: str
@@ -77,20 +77,20 @@ class ForwardNet(Testbed):
         self.pid = 0
 
     @contextlib.contextmanager
-    def between(self, who: Who) -> Iterator[None]:
+    def between(self, forwarder: Forwarder) -> Iterator[None]:
         """Runs the process, and fills its tables if it is a switch."""
         topology = _rack()
         grpc = topology.switches[0].grpc_port
         known = {"{1}": self.ports[0], "{2}": self.ports[1], "{grpc}": str(grpc)}
-        command = [*realtime(self.context), *who.command]
+        command = [*realtime(self.context), *forwarder.command]
         for name, value in known.items():
             command = [part.replace(name, value) for part in command]
         processes = ProcessTable(self.context.directory)
         with ExitStack() as stack:
             stack.callback(processes.stop)
-            process = processes.spawn(f"forward-{self.program.value}-{who.name}", command)
+            process = processes.spawn(f"forward-{self.program.value}-{forwarder.name}", command)
             self.pid = process.popen.pid
-            if who.is_switch:
+            if forwarder.is_switch:
                 loop = stack.enter_context(LoopThread())
                 compiled = _compiled(self.context, self.program)
                 if self.program is Program.ROUTER:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from ebb_experiments.bench import machine
 from ebb_experiments.bench.section import Context, Section
-from ebb_experiments.results.load import MOST_OF_OTHERS, Others
+from ebb_experiments.results.load import MOST_OF_OTHERS, OtherProcesses
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.conversation import SimulatorError
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     others: dict[str, float] = {}
     try:
         for name in args.subjects:
-            meanwhile = Others()
+            meanwhile = OtherProcesses()
             sections[name] = import_module(f"ebb_experiments.bench.{name}").run(context)
             sections[name].print(console)
             others[name] = meanwhile.share()

@@ -30,7 +30,7 @@ WEIGHTS = (4, 3, 2, 2, 1, 2, 1)
 
 
 @dataclass(frozen=True)
-class Do:
+class ClientOperation:
     """An operation of a client."""
 
     what: Literal["put", "get", "list"]
@@ -58,7 +58,7 @@ class Plan:
 
     seed: int
     scheme: str
-    operations: dict[str, list[Do]]
+    operations: dict[str, list[ClientOperation]]
     """By host of the client."""
     faults: list[Fault]
     """By time. At most one at a time on a host."""
@@ -71,14 +71,16 @@ def plan(seed: int) -> Plan:
     return Plan(seed, "trevi" if seed % 2 else "scdp", operations, _faults(random))
 
 
-def _operation(random: Random) -> Do:
+def _operation(random: Random) -> ClientOperation:
     what = random.choices(("put", "get", "list"), (5, 4, 1))[0]
     after = random.uniform(0, 1.5)
     name = random.choice(NAMES)
     if what == "put":
         size = random.choices(SIZES, SIZE_WEIGHTS)[0]
-        return Do("put", after, name, size + random.randrange(1000), random.random() < 0.7)
-    return Do("get", after, name) if what == "get" else Do("list", after)
+        return ClientOperation(
+            "put", after, name, size + random.randrange(1000), random.random() < 0.7
+        )
+    return ClientOperation("get", after, name) if what == "get" else ClientOperation("list", after)
 
 
 def _faults(random: Random) -> list[Fault]:

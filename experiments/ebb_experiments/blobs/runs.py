@@ -13,7 +13,7 @@ from random import Random
 from ebb_controller.fabric_admin import FabricAdmin
 
 from ebb_experiments.blobs.history import INFINITY, Operation, linearize, unfounded_conflicts
-from ebb_experiments.blobs.plan import CLIENTS, NAMES, Do, Fault, Plan
+from ebb_experiments.blobs.plan import CLIENTS, NAMES, ClientOperation, Fault, Plan
 from ebb_experiments.blobs.store import Store
 from ebb_experiments.run.agents import AgentError
 
@@ -55,8 +55,8 @@ def run(store: Store, admin: FabricAdmin, wait: Callable[..., object], plan: Pla
             each.result()
     _recover(store, report)
     for name in NAMES:
-        _operate(store, CLIENTS[0], Do("get", 0, name), contents, report)
-    _operate(store, CLIENTS[0], Do("list", 0), contents, report)
+        _operate(store, CLIENTS[0], ClientOperation("get", 0, name), contents, report)
+    _operate(store, CLIENTS[0], ClientOperation("list", 0), contents, report)
     _judge(store, report)
     report.seconds = time.monotonic() - began
     path = store.folder / "history.json"
@@ -65,14 +65,20 @@ def run(store: Store, admin: FabricAdmin, wait: Callable[..., object], plan: Pla
 
 
 def _client(
-    store: Store, host: str, operations: list[Do], contents: dict[str, str], report: Report
+    store: Store,
+    host: str,
+    operations: list[ClientOperation],
+    contents: dict[str, str],
+    report: Report,
 ) -> None:
     for each in operations:
         time.sleep(each.after_seconds)
         _operate(store, host, each, contents, report)
 
 
-def _operate(store: Store, host: str, do: Do, contents: dict[str, str], report: Report) -> None:
+def _operate(
+    store: Store, host: str, do: ClientOperation, contents: dict[str, str], report: Report
+) -> None:
     """Does an operation and adds what was seen of it to the history."""
     path = store.folder / f"{host}-{time.monotonic_ns()}"
     sha256 = ""

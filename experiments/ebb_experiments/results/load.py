@@ -145,7 +145,7 @@ class Processors:
         return (busy - busy_before) / max(1, total - total_before)
 
 
-class Others:
+class OtherProcesses:
     """Processor time of others than this process and the children that it has waited for:
     of a benchmark, which takes all that it gets, the busy share says nothing."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ebb_experiments.study.metric_spec import Fairness, Meanwhile, Rates
+from ebb_experiments.study.metric_spec import ConcurrentGoodput, Fairness, Rates
 from ebb_experiments.study.store import Tables
 
 Numbers = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ def arrivals(tables: Tables, traffic: str) -> list[Arrival]:
     return sorted(found, key=lambda arrival: (arrival.begin_ns, arrival.transfer))
 
 
-def goodput_meanwhile(metric: Meanwhile, tables: Tables) -> float | None:
+def goodput_meanwhile(metric: ConcurrentGoodput, tables: Tables) -> float | None:
     """Goodput in bit/s of all objects of the part together, in the time in which every part has
     objects under way; none: there is no such time."""
     parts = {name: arrivals(tables, name) for name in {metric.traffic, *metric.while_}}

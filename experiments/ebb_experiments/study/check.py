@@ -22,7 +22,7 @@ Pair = tuple[Row, Trial]
 """A trial of an archive, and the same one planned with today's file."""
 
 
-class Again(BaseModel):
+class RepeatedTrial(BaseModel):
     """A trial that was run again."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,7 +40,7 @@ class Check(BaseModel):
 
     commit: str
     """Commit of the programs that ran them again."""
-    trials: list[Again]
+    trials: list[RepeatedTrial]
     left_out: list[str] = []
     """Schemes whose shortest trial takes longer than was allowed."""
 
@@ -50,7 +50,7 @@ class Check(BaseModel):
         return [each.trial for each in self.trials if not each.differs]
 
     @property
-    def differing(self) -> list[Again]:
+    def differing(self) -> list[RepeatedTrial]:
         """Trials that gave something else."""
         return [each for each in self.trials if each.differs]
 
@@ -60,7 +60,7 @@ class Check(BaseModel):
         return bool(self.trials) and not self.differing and not self.left_out
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Outcome in words, for a page."""
         parts = []
         if self.equal:

@@ -21,7 +21,7 @@ from ebb_experiments.run.run import Binaries
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_experiments.study import history, mininet, pages, report
 from ebb_experiments.study.archive import Archive
-from ebb_experiments.study.check import Again, Check, Pair, choose, differences
+from ebb_experiments.study.check import Check, Pair, RepeatedTrial, choose, differences
 from ebb_experiments.study.choices import SIZES, Scalar
 from ebb_experiments.study.claims import Checked, check_expressions
 from ebb_experiments.study.eta import duration
@@ -96,7 +96,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     check_inputs(
         Binaries(build or programs()).agent, [each for each in loaded if isinstance(each, Loaded)]
     )
-    _tell_damage(what, console, "its trial is run again")
+    _print_damage(what, console, "its trial is run again")
     told = f"{len(what.trials)} trials, {len(what.stored)} of them have been run"
     busy = f"; {len(again)} of these again, because the machine was too busy" if again else ""
     console.print(told + busy, soft_wrap=True)
@@ -144,7 +144,7 @@ def _check(options: argparse.Namespace, console: Console) -> int:
             found = Check(commit=made_by, trials=again, left_out=left_out)
             pages.keep_check(out / page.make.name, found)
             chapters.append(page.make.of_archive(len(page.planned), page.archive))
-            console.print(f"{page.make.name} {found.told}", markup=False, soft_wrap=True)
+            console.print(f"{page.make.name} {found.text}", markup=False, soft_wrap=True)
     pages.write(chapters, out, "make results", html=False)
     return 0
 
@@ -157,15 +157,15 @@ class _Page:
     planned: list[Trial]
     archive: Archive
 
-    def again(self, pair: Pair, store: Store, of_inputs: str) -> Again:
+    def again(self, pair: Pair, store: Store, of_inputs: str) -> RepeatedTrial:
         """Outcome of a trial that was run again, beside the archive's."""
         archived, trial = pair
         if not store.has(trial, trial.id(of_inputs)):
-            return Again(trial=trial.name, differs=["it failed"])
+            return RepeatedTrial(trial=trial.name, differs=["it failed"])
         tables = store.read(trial, trial.id(of_inputs))
         now = self.make.row(trial, tables, first=False)
         lacking = self.archive.lacking
-        return Again(
+        return RepeatedTrial(
             trial=trial.name,
             differs=differences(archived, now, self.make.experiment.metric, lacking),
         )
@@ -212,7 +212,7 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
             if here.some or there.some or each == sizes[-1]:
                 make = report.Maker(experiment, path.stem, each, store, options.out, kinds)
                 for each_plan in (here, there):
-                    _tell_damage(each_plan, console, "its trial counts as not run")
+                    _print_damage(each_plan, console, "its trial counts as not run")
                 archived = pages.archived(options.out / path.stem, experiment, each)
                 if not (here.some or there.some) and archived is not None:
                     chapters.append(make.of_archive(len(here.trials), archived))
@@ -231,7 +231,7 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
     if options.names:
         for chapter in chapters:
             if chapter.rows:
-                _tell(chapter.name, chapter.checked, console)
+                _print_verdicts(chapter.name, chapter.checked, console)
     print_whole(console, _summary(chapters))
     if any(chapter.size == "quick" and chapter.rows for chapter in chapters):
         console.print(QUICK, style="dim", soft_wrap=True)
@@ -241,7 +241,7 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
         console.print(f"report: {path}", soft_wrap=True, markup=False)
 
 
-def _tell_damage(what: Plan, console: Console, so: str) -> None:
+def _print_damage(what: Plan, console: Console, so: str) -> None:
     for why in what.damaged:
         console.print(
             f"damaged result, {so}: {why}", style="yellow", markup=False, soft_wrap=True
@@ -279,7 +279,7 @@ def _summary(chapters: Sequence[report.Chapter]) -> Table:
     return table
 
 
-def _tell(name: str, checked: list[Checked], console: Console) -> None:
+def _print_verdicts(name: str, checked: list[Checked], console: Console) -> None:
     table = Table(name, "paper", "ours", "band", "", box=None)
     for row in checked:
         table.add_row(

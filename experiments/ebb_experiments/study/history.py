@@ -170,7 +170,7 @@ class Age:
         return self.commits != 0 or self.dirty or self.other_file or self.differs
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """In words; empty if they are of today's programs."""
         parts = []
         if self.commits is None:

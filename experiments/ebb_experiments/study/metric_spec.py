@@ -169,7 +169,7 @@ class Samples(_Common):
     peer: str
 
 
-class Meanwhile(_Common):
+class ConcurrentGoodput(_Common):
     """Goodput of all objects of `traffic` together, in bit/s, from the last first start to the
     first last end of it and the parts `while`: as long as all of them had objects under way.
     Needs `arrivals_every_ns` of the scenario, as the two below."""
@@ -263,7 +263,7 @@ Metric = Annotated[
     | Port
     | Network
     | Samples
-    | Meanwhile
+    | ConcurrentGoodput
     | Fairness
     | Rates
     | Tenants

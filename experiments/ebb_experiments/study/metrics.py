@@ -21,11 +21,11 @@ from ebb_experiments.results.switches import COUNTED_TWICE
 from ebb_experiments.study.arrivals import fairness, goodput_meanwhile, rates
 from ebb_experiments.study.estimates import Numbers, Sample
 from ebb_experiments.study.metric_spec import (
+    ConcurrentGoodput,
     Delay,
     Fairness,
     Flows,
     Jobs,
-    Meanwhile,
     Metric,
     Network,
     Port,
@@ -87,7 +87,7 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
             return _port(metric, tables["ports"])
         case Network():
             return _network(metric, tables)
-        case Meanwhile():
+        case ConcurrentGoodput():
             return goodput_meanwhile(metric, tables)
         case Fairness():
             return statistic(fairness(metric, tables), metric.stat)

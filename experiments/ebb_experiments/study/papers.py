@@ -165,7 +165,7 @@ class Record:
             if row.headline
         ]  # fmt: skip
 
-    def named(self, verdict: Literal["holds", "differs", "open"]) -> list[str]:
+    def headlines_that(self, verdict: Literal["holds", "differs", "open"]) -> list[str]:
         """Headlines of which a point holds, does not, or is undecided; with how many do, unless it
         is all."""
         wanted: tuple[Grade, ...] = {

@@ -121,7 +121,7 @@ def probe(loaded: Loaded) -> tuple[str, PhaseRound]:
 
 
 @dataclass(frozen=True, slots=True)
-class TooBusy:
+class OverloadedSchemes:
     """Schemes whose rows are not valid, with what was measured in their worst phases."""
 
     worst: Mapping[str, Load]
@@ -148,7 +148,7 @@ class TooBusy:
 
 def too_busy(
     results: Mapping[str, SchemeResult], dilation: Dilation, packet_ns: float
-) -> TooBusy | None:
+) -> OverloadedSchemes | None:
     """Judges a run; none: the machine kept up, as far as it was measured."""
     worst: dict[str, tuple[float, Load]] = {}
     for name, result in results.items():
@@ -160,4 +160,4 @@ def too_busy(
         return None
     most = max(needed for needed, _load in worst.values())
     loads = {name: load for name, (_needed, load) in worst.items()}
-    return TooBusy(loads, enough(most), dilation.time(packet_ns))
+    return OverloadedSchemes(loads, enough(most), dilation.time(packet_ns))

@@ -22,7 +22,7 @@ from ebb_experiments.tour import figures, report
 from ebb_experiments.tour.summary import SchemeResult
 
 if TYPE_CHECKING:  # simulations, which have summaries too, do without Mininet
-    from ebb_experiments.tour.calibration import TooBusy
+    from ebb_experiments.tour.calibration import OverloadedSchemes
 
 SUMMARY = "summary.json"
 QUEUES, COMPLETION = "queues.svg", "completion.svg"
@@ -74,7 +74,11 @@ class RunFolder:
         return cls(path)
 
     def finish(
-        self, loaded: Loaded, switch: str, results: Mapping[str, SchemeResult], busy: TooBusy | None
+        self,
+        loaded: Loaded,
+        switch: str,
+        results: Mapping[str, SchemeResult],
+        busy: OverloadedSchemes | None,
     ) -> None:
         """Writes the table, the figures and the summary."""
         rate = loaded.slowest_bps
