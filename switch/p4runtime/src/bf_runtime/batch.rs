@@ -68,51 +68,64 @@ pub fn write(
     state: &mut State,
     update: &bf::Update,
 ) -> Result<()> {
-    let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
-    let schema = scope.schema;
-    let entry = match entity {
-        Some(Element::TableEntry(entry)) => entry,
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(Element::TableEntry(entry)) => {
+            write_entry(ctx, scope, state, (update.r#type(), entry))
+        }
         Some(Element::TableOperation(asked)) => {
             let mut operation = Operation::default();
             while !operation.part(ctx, scope, state, asked, ALL_AT_ONCE)? {}
-            return Ok(());
+            Ok(())
         }
-        Some(Element::TableAttribute(attribute)) => {
-            let table = schema.table(attribute.table_id)?;
-            if let Some(Attribute::DynKeyMask(mask)) = &attribute.attribute {
-                check_supported(table, &Attribute::DynKeyMask(mask.clone()))?;
-                return tables::set_key_mask(ctx, table, mask);
-            }
-            state.set_attribute(table, attribute, scope.pipe())?;
-            return match &attribute.attribute {
-                Some(Attribute::IdleTable(_)) => state.set_clock(ctx, table),
-                Some(Attribute::ByteCountAdj(adjust)) => {
-                    tables::adjust_meters(ctx, table, adjust.byte_count_adjust)
-                }
-                _ => Ok(()),
-            };
-        }
+        Some(Element::TableAttribute(attribute)) => write_attribute(ctx, scope, state, attribute),
         Some(Element::TableUsage(_) | Element::Handle(_)) => {
-            return Err(EntityError::invalid("usage and handles are only read"));
+            Err(EntityError::invalid("usage and handles are only read"))
         }
-        None => {
-            return Err(EntityError::unimplemented(
-                "the update is of nothing that is known here",
-            ));
+        None => Err(EntityError::unimplemented(
+            "the update is of nothing that is known here",
+        )),
+    }
+}
+
+fn write_attribute(
+    ctx: &mut Context,
+    scope: Scope,
+    state: &mut State,
+    attribute: &bf::TableAttribute,
+) -> Result<()> {
+    let table = scope.schema.table(attribute.table_id)?;
+    if let Some(Attribute::DynKeyMask(mask)) = &attribute.attribute {
+        check_supported(table, &Attribute::DynKeyMask(mask.clone()))?;
+        return tables::set_key_mask(ctx, table, mask);
+    }
+    state.set_attribute(table, attribute, scope.pipe())?;
+    match &attribute.attribute {
+        Some(Attribute::IdleTable(_)) => state.set_clock(ctx, table),
+        Some(Attribute::ByteCountAdj(adjust)) => {
+            tables::adjust_meters(ctx, table, adjust.byte_count_adjust)
         }
-    };
+        _ => Ok(()),
+    }
+}
+
+fn write_entry(
+    ctx: &mut Context,
+    scope: Scope,
+    state: &mut State,
+    (kind, entry): (Type, &bf::TableEntry),
+) -> Result<()> {
+    let schema = scope.schema;
     if chip_tables::has(entry.table_id) {
-        return state.chip.write(ctx, update.r#type(), entry);
+        return state.chip.write(ctx, kind, entry);
     }
     let table = schema.table(entry.table_id)?;
     let target = entry.entry_tgt.as_ref().or(scope.target);
     state.check_target(table, target)?;
-    let of_group =
-        (table.kind == Kind::Group).then(|| whole_group(ctx, table, state, update.r#type(), entry));
+    let of_group = (table.kind == Kind::Group).then(|| whole_group(ctx, table, state, kind, entry));
     let of_group = of_group.transpose()?;
     let (kind, entry) = match &of_group {
         Some((kind, entry)) => (*kind, entry),
-        None => (update.r#type(), entry),
+        None => (kind, entry),
     };
     let is_kept = table.kind == Kind::Match && !matches!(kind, Type::Delete | Type::Reset);
     if is_kept {
@@ -425,6 +438,24 @@ pub struct Reading {
     is_found: bool,
 }
 
+/// The value of an attribute of a table.
+fn attribute(
+    ctx: &mut Context,
+    scope: Scope,
+    state: &mut State,
+    (table, asked): (&Table, &bf::TableAttribute),
+) -> Result<bf::TableAttribute> {
+    if let Some(mask @ Attribute::DynKeyMask(_)) = &asked.attribute {
+        check_supported(table, mask)?;
+        let mask = tables::key_mask(ctx, table)?;
+        return Ok(bf::TableAttribute {
+            table_id: table.id,
+            attribute: Some(Attribute::DynKeyMask(mask)),
+        });
+    }
+    state.attribute(table, asked, scope.pipe())
+}
+
 /// The kinds of reads.
 enum Asked {
     Entries,
@@ -499,20 +530,8 @@ impl Reading {
         }
         let table = scope.schema.table(self.entry.table_id)?;
         if let Asked::Attribute(asked) = &self.kind {
-            if let Some(mask @ Attribute::DynKeyMask(_)) = &asked.attribute {
-                check_supported(table, mask)?;
-                let mask = tables::key_mask(ctx, table)?;
-                found.push(entity(Element::TableAttribute(bf::TableAttribute {
-                    table_id: table.id,
-                    attribute: Some(Attribute::DynKeyMask(mask)),
-                })));
-                return Ok(true);
-            }
-            found.push(entity(Element::TableAttribute(state.attribute(
-                table,
-                asked,
-                scope.pipe(),
-            )?)));
+            let attribute = attribute(ctx, scope, state, (table, asked))?;
+            found.push(entity(Element::TableAttribute(attribute)));
             return Ok(true);
         }
         self.check_target(table, scope, state)?;
@@ -522,7 +541,34 @@ impl Reading {
             self.entry.key = Some(state.key_of(table.id, self.entry.handle_id)?);
         }
         self.entry.handle_id = 0;
-        let (entries, ended) = match table.kind {
+        let (entries, ended) = self.next_entries(ctx, (scope, table), state, limit)?;
+        for entry in entries {
+            if entry.is_default_entry == self.entry.is_default_entry {
+                self.add(table, state, entry, found)?;
+            }
+        }
+        if !ended {
+            return Ok(false);
+        }
+        if let Asked::Usage(count) = self.kind {
+            found.push(usage(table.id, count as usize));
+            return Ok(true);
+        }
+        match self.entry.key.is_some() && !self.is_found {
+            true => Err(no_entry(table)),
+            false => Ok(true),
+        }
+    }
+
+    /// About `limit` more entries, and whether they are the last.
+    fn next_entries(
+        &mut self,
+        ctx: &mut Context,
+        (scope, table): (Scope, &Table),
+        state: &mut State,
+        limit: usize,
+    ) -> Result<(Vec<bf::TableEntry>, bool)> {
+        Ok(match table.kind {
             Kind::ValueSet => (tables::value_set(ctx, table, &self.entry)?, true),
             Kind::PortMetadata => (tables::port_metadata(ctx, table, &self.entry)?, true),
             Kind::RegisterParam => (vec![tables::register_param(ctx, table)?], true),
@@ -544,55 +590,51 @@ impl Reading {
                 (cells, ended)
             }
             _ => self.entries(ctx, table, state, limit)?,
-        };
-        for mut entry in entries
-            .into_iter()
-            .filter(|e| e.is_default_entry == self.entry.is_default_entry)
-        {
-            self.is_found = true;
-            if !self.has_action(&entry) {
-                match self.entry.key {
-                    Some(_) => return Err(other_action(table)),
-                    None => continue,
-                }
+        })
+    }
+
+    /// Adds an entry, or its handle, to `found`, or counts it, as the client asked for; one with another action than
+    /// it named is left out.
+    fn add(
+        &mut self,
+        table: &Table,
+        state: &mut State,
+        mut entry: bf::TableEntry,
+        found: &mut Vec<bf::Entity>,
+    ) -> Result<()> {
+        self.is_found = true;
+        if !self.has_action(&entry) {
+            return match self.entry.key {
+                Some(_) => Err(other_action(table)),
+                None => Ok(()),
+            };
+        }
+        match &mut self.kind {
+            Asked::Usage(count) => *count += 1,
+            Asked::Handle => {
+                let key = entry.key.take().unwrap_or_default();
+                let handle_id = state.handle(table, key)?;
+                found.push(entity(Element::Handle(bf::HandleId {
+                    table_id: table.id,
+                    value: Some(bf::handle_id::Value::HandleId(handle_id)),
+                })));
             }
-            match &mut self.kind {
-                Asked::Usage(count) => *count += 1,
-                Asked::Handle => {
-                    let key = entry.key.take().unwrap_or_default();
-                    let handle_id = state.handle(table, key)?;
-                    found.push(entity(Element::Handle(bf::HandleId {
-                        table_id: table.id,
-                        value: Some(bf::handle_id::Value::HandleId(handle_id)),
-                    })));
+            _ => {
+                // Clients expect an entry that they named by a handle to look like any other.
+                entry.is_default_entry &= !self.is_by_handle;
+                if table.kind == Kind::Group {
+                    state.show_members(table, &mut entry);
                 }
-                _ => {
-                    // Clients take what they have named by a handle for an entry as any other.
-                    entry.is_default_entry &= !self.is_by_handle;
-                    if table.kind == Kind::Group {
-                        state.show_members(table, &mut entry);
+                if table.has_counts() {
+                    match self.counts {
+                        Counts::Live => state.keep_counts(table, &entry),
+                        Counts::Kept => state.show_kept(table, &mut entry),
                     }
-                    if table.has_counts() {
-                        match self.counts {
-                            Counts::Live => state.keep_counts(table, &entry),
-                            Counts::Kept => state.show_kept(table, &mut entry),
-                        }
-                    }
-                    found.push(of_entry(entry));
                 }
+                found.push(of_entry(entry));
             }
         }
-        if !ended {
-            return Ok(false);
-        }
-        if let Asked::Usage(count) = self.kind {
-            found.push(usage(table.id, count as usize));
-            return Ok(true);
-        }
-        match self.entry.key.is_some() && !self.is_found {
-            true => Err(no_entry(table)),
-            false => Ok(true),
-        }
+        Ok(())
     }
 
     /// Whether an entry has the action that is asked for; none is asked for: any.
