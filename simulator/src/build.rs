@@ -80,19 +80,11 @@ impl Network {
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
         let mut switches = Vec::new();
-        for mut entry in switch_entries {
-            let schema = entry.bf_rt_schema.take();
-            let bf_rt_schema = schema.map(|schema| schema.within(&self.folder).read());
-            let (name, grpc_address) = (entry.name.clone(), entry.grpc_server_addr);
-            let device_id = entry.device_id;
-            let node = simulation.add_switch(entry.build()?);
-            ids.insert(name, node);
-            switches.push(SimSwitch {
-                node,
-                device_id,
-                grpc_address,
-                bf_rt_schema: bf_rt_schema.transpose()?,
-            });
+        for entry in switch_entries {
+            let name = entry.name.clone();
+            let switch = self.add_switch(entry, &mut simulation)?;
+            ids.insert(name, switch.node);
+            switches.push(switch);
         }
         let mut hosts = Vec::new();
         let mut planned = Vec::new();
@@ -136,6 +128,22 @@ impl Network {
             skip: self.skip,
             external,
             reaction_ns: self.reaction_ns,
+        })
+    }
+
+    fn add_switch(
+        &self,
+        mut entry: SwitchEntry,
+        simulation: &mut Simulation<Node>,
+    ) -> Result<SimSwitch> {
+        let schema = entry.bf_rt_schema.take();
+        let bf_rt_schema = schema.map(|schema| schema.within(&self.folder).read());
+        let (device_id, grpc_address) = (entry.device_id, entry.grpc_server_addr);
+        Ok(SimSwitch {
+            node: simulation.add_switch(entry.build()?),
+            device_id,
+            grpc_address,
+            bf_rt_schema: bf_rt_schema.transpose()?,
         })
     }
 }

@@ -142,6 +142,18 @@ impl<S: Storage> HostApplication<S> {
                 target: Some(target),
             });
         }
+        self.send_requests(id, &fetch, (session, reply_port), call)
+    }
+
+    /// Sends a request to each server.
+    fn send_requests(
+        &mut self,
+        id: TransferId,
+        fetch: &FetchObject,
+        (session, reply_port): (u32, u16),
+        call: &mut Call<'_>,
+    ) -> Result<(), Error> {
+        let kind = fetch.transport;
         for (sender, host) in (0..).zip(&fetch.from) {
             let request = FetchRequest {
                 name: fetch.name.clone(),
@@ -149,7 +161,7 @@ impl<S: Storage> HostApplication<S> {
                 priority: fetch.priority,
                 session,
                 sender,
-                senders,
+                senders: fetch.from.len() as u8,
             };
             let bytes = request
                 .encode()

@@ -42,6 +42,47 @@ impl Locator {
         }
     }
 
+    /// Whether tracts may become the content of a blob: neither too many nor too long, each where its row of today says,
+    /// on enough replicas. Otherwise the answer to the client.
+    fn check_tracts(&self, name: &str, tracts: &[Stored]) -> Result<(), Reply> {
+        if tracts.len() > MAX_TRACTS {
+            let reason = format!(
+                "a blob of {} tracts; at most {MAX_TRACTS} are kept",
+                tracts.len()
+            );
+            return Err(Reply::Refused { reason });
+        }
+        if let Some(tract) = tracts.iter().find(|tract| tract.bytes > MAX_TRACT_BYTES) {
+            let bytes = tract.bytes;
+            let reason = format!("a tract of {bytes} bytes; at most {MAX_TRACT_BYTES} are kept");
+            return Err(Reply::Refused { reason });
+        }
+        let rows = || (0..tracts.len()).map(|index| self.table.row(name, index));
+        if tracts
+            .iter()
+            .zip(rows())
+            .any(|(tract, row)| tract.row_version != row.version)
+        {
+            return Err(Reply::Moved {
+                table: self.table.clone(),
+            });
+        }
+        for (index, (tract, row)) in tracts.iter().zip(rows()).enumerate() {
+            let held = tract
+                .replicas
+                .iter()
+                .filter(|server| row.replicas.contains(server));
+            let (held, least) = (held.count(), self.config.least);
+            if held < least || held < tract.replicas.len() {
+                let reason = format!(
+                    "tract {index} is on {held} replicas of its row, and {least} are needed"
+                );
+                return Err(Reply::Refused { reason });
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn commit(
         &mut self,
         write: Stamp,
@@ -63,40 +104,8 @@ impl Locator {
             self.writes.open.remove(&write);
             return Reply::Conflict { version };
         }
-        if tracts.len() > MAX_TRACTS {
-            let reason = format!(
-                "a blob of {} tracts; at most {MAX_TRACTS} are kept",
-                tracts.len()
-            );
-            return Reply::Refused { reason };
-        }
-        if let Some(tract) = tracts.iter().find(|tract| tract.bytes > MAX_TRACT_BYTES) {
-            let bytes = tract.bytes;
-            let reason = format!("a tract of {bytes} bytes; at most {MAX_TRACT_BYTES} are kept");
-            return Reply::Refused { reason };
-        }
-        let rows = || (0..tracts.len()).map(|index| self.table.row(&name, index));
-        if tracts
-            .iter()
-            .zip(rows())
-            .any(|(tract, row)| tract.row_version != row.version)
-        {
-            return Reply::Moved {
-                table: self.table.clone(),
-            };
-        }
-        for (index, (tract, row)) in tracts.iter().zip(rows()).enumerate() {
-            let held = tract
-                .replicas
-                .iter()
-                .filter(|server| row.replicas.contains(server));
-            let (held, least) = (held.count(), self.config.least);
-            if held < least || held < tract.replicas.len() {
-                let reason = format!(
-                    "tract {index} is on {held} replicas of its row, and {least} are needed"
-                );
-                return Reply::Refused { reason };
-            }
+        if let Err(reply) = self.check_tracts(&name, tracts) {
+            return reply;
         }
         if let Err(reason) = self.catalog.check_room(&name, tracts.len()) {
             return Reply::Refused { reason };

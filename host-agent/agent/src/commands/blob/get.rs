@@ -61,22 +61,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
         let mut get = Get::new(clock::now(), name, common.transport.entry().many_to_one);
         let mut coming = Coming::new();
         while get.outcome().is_none() {
-            while let Some(action) = get.poll(clock::now()) {
-                match action {
-                    Action::Ask(ask) => {
-                        let id = ask.id;
-                        if let Some(reply) = link.ask(ask) {
-                            get.handle_reply(id, reply);
-                        }
-                    }
-                    Action::Fetch(fetch) => {
-                        let content = memory()?;
-                        transfers.fetch(&fetch, &content)?;
-                        coming.insert(fetch.transfer, (fetch.tract.index, content));
-                    }
-                    Action::Store(_) => {}
-                }
-            }
+            act(&mut get, &mut link, &mut transfers, &mut coming)?;
             if get.outcome().is_some() {
                 break;
             }
@@ -109,6 +94,32 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
         }
         Ok(report(output, name, outcome))
     })
+}
+
+/// Asks the locator and fetches tracts, until `get` waits for one that is on its way.
+fn act(
+    get: &mut Get,
+    link: &mut Link,
+    transfers: &mut Transfers,
+    coming: &mut Coming,
+) -> anyhow::Result<()> {
+    while let Some(action) = get.poll(clock::now()) {
+        match action {
+            Action::Ask(ask) => {
+                let id = ask.id;
+                if let Some(reply) = link.ask(ask) {
+                    get.handle_reply(id, reply);
+                }
+            }
+            Action::Fetch(fetch) => {
+                let content = memory()?;
+                transfers.fetch(&fetch, &content)?;
+                coming.insert(fetch.transfer, (fetch.tract.index, content));
+            }
+            Action::Store(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn digest(content: &mut File) -> Result<Digest, String> {
