@@ -1,8 +1,8 @@
 //! Packets that only packet sockets see: an extended BPF program at the interface (tcx, Linux 6.6) drops them behind
 //! the sockets and before the kernel's IP.
 //!
-//! A packet that the kernel cannot use costs it a look at its routes and, over a veth, its sender an eighth of the
-//! time: IP runs in the call that sends.
+//! A packet that the kernel cannot use costs it a lookup of routes and, over a veth, its sender an eighth of the time:
+//! IP runs in the call that sends.
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -14,7 +14,7 @@ pub enum PeerState {
     Unknown,
     /// It answered what was sent to it.
     Heard,
-    /// It did not answer an object that was sent to it: the request may have been forged.
+    /// It did not answer when an object was sent to it: the request may have been forged.
     Silent,
 }
 

@@ -32,27 +32,27 @@ use tonic::server::NamedService;
 use crate::connections::Connection;
 use crate::lock::lock;
 
-/// The calls that last and whose messages are handled as they come.
+/// Calls with a stream of messages, each of which is handled as it arrives.
 const HANDLED_AT_ONCE: [&str; 4] = [
     "/p4.v1.P4Runtime/StreamChannel",
     "/bfrt_proto.BfRuntime/StreamChannel",
     "/ebb.tm.v1.TrafficManager/StreamStats",
     "/ebb.trace.v1.Trace/Watch",
 ];
-/// The call that lasts and whose message is worked on until it is answered.
+/// Call with a stream of messages, each of which is in use until it is answered.
 const HANDLED_WHEN_ANSWERED: &str = "/gnmi.gNMI/Subscribe";
-/// The most of an answer that HTTP/2 has, beyond what its client has room for.
+/// Largest piece of an answer that HTTP/2 holds beyond the client's flow-control window, bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes before each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
 const PREFIX_BYTES: usize = 5;
 
-/// How long a message may take from its first byte to its last: 16 MiB need 5 Mbit/s.
+/// Longest time from the first byte of a message to its last: 16 MiB need 5 Mbit/s.
 const ARRIVAL: Duration = Duration::from_secs(30);
-/// How long a message may take though others need its room. Controllers send theirs in milliseconds, and ask again for
+/// Time that a message has even if others need its room. Controllers send theirs in milliseconds, and retry for
 /// longer than this.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Times that a message which has begun may take.
+/// Time limits of a message that has begun to arrive.
 #[derive(Clone, Copy)]
 struct Patience {
     arrival: Duration,
@@ -68,17 +68,19 @@ impl Default for Patience {
     }
 }
 
-/// How many bytes the requests of all calls of a server may take together.
+/// Limit of the bytes that requests of all calls of a server take together.
 pub struct Budget {
+    /// Bytes taken now.
     held: AtomicUsize,
+    /// Most bytes at a time.
     limit: usize,
-    /// How many of them may be of one connection; `None`: all.
+    /// Most bytes of one connection; `None`: as many as `limit`.
     of_connection: Option<usize>,
     patience: Patience,
     arriving: Mutex<Arriving>,
 }
 
-/// Calls of which a part of a message is there, by when it began.
+/// Calls with an incomplete message, by the time of its first byte and a number.
 #[derive(Default)]
 struct Arriving {
     calls: BTreeMap<(Instant, u64), Weak<Call>>,

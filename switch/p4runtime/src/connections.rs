@@ -30,8 +30,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Shortest time between two warnings: in an attack their causes recur many times a second.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
+/// The open connections of one address.
 pub struct Connections {
+    /// Most of them at a time.
     limit: usize,
+    /// Longest time from accepting one to its first call.
     first_call: Duration,
     open: Mutex<Open>,
 }
@@ -39,7 +42,9 @@ pub struct Connections {
 #[derive(Default)]
 struct Open {
     by_number: BTreeMap<u64, Arc<Connection>>,
+    /// Number of the latest connection.
     last: u64,
+    /// Time of the last warning. None: there was none.
     warned: Option<Instant>,
 }
 
@@ -54,7 +59,7 @@ pub struct Connection {
 
 struct Calls {
     open: usize,
-    /// Whether there ever was one.
+    /// Whether the connection has ever made one.
     any: bool,
     /// End of the last call, or start of the connection.
     none_since: Instant,

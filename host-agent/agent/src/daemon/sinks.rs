@@ -25,13 +25,14 @@ const RESUME_BYTES: u64 = 256 << 10;
 /// If more bytes than this wait to be written of all flows together, every flow that brings more is
 /// paused.
 const PAUSE_ALL_BYTES: u64 = 64 << 20;
-/// How many threads write; each flow belongs to one of them.
+/// Threads that write; each flow belongs to one of them.
 const THREADS: usize = 4;
-/// After its last work a thread looks this often for more, and for so long, before it lets the
-/// engine wake it: a wake-up for every packet would cost the engine more than the packet.
+/// Period at which an idle thread polls its orders: a wake-up for every packet would cost the engine more
+/// than the packet.
 const NAP: Duration = Duration::from_micros(500);
+/// Time after its last order for which a thread polls, before it sleeps until the engine wakes it.
 const WAKEFUL: Duration = Duration::from_millis(20);
-/// The most buffers that are kept for the transports to use again.
+/// Most buffers that are kept for reuse by the transports.
 const MAX_RETURNED: usize = 4096;
 
 /// Bytes of a flow that wait, seen by engine and sink.
@@ -41,6 +42,7 @@ pub struct Backlog {
     paused: AtomicBool,
 }
 
+/// Work of a thread.
 enum Order {
     Open(Key, Arc<Backlog>, Option<Target>),
     Data(Key, Vec<u8>),
@@ -54,7 +56,7 @@ enum Order {
 /// Orders for one thread.
 struct Queue {
     orders: Mutex<VecDeque<Order>>,
-    /// The thread will not look again by itself.
+    /// Whether the thread has stopped polling and has to be woken.
     asleep: AtomicBool,
     /// Ends the sleep of the thread.
     bell: Waker,
@@ -69,7 +71,7 @@ struct Shared {
     mailbox: Mailbox,
 }
 
-/// The sinks as the engine sees them: the way to their threads.
+/// The sinks of all flows, and the queues of their threads.
 pub struct Sinks {
     queues: Vec<Arc<Queue>>,
     shared: Arc<Shared>,
@@ -107,7 +109,7 @@ impl Sinks {
         Ok(Sinks { queues, shared })
     }
 
-    /// Without a target the application has to decide first, and the flow is paused until it has.
+    /// Opens the sink of a flow. Without a target the flow is paused until the application decides.
     pub fn open(&self, sink: Key, target: Option<Target>) -> Arc<Backlog> {
         let backlog = Arc::<Backlog>::default();
         backlog.paused.store(target.is_none(), Ordering::SeqCst);

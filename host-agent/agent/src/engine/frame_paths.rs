@@ -1,4 +1,4 @@
-//! Paths of frames between this host and its switch: the interface, and a ring in shared memory where the switch has one.
+//! Paths of frames between this host and its switch: the interface, and a ring in shared memory if the switch has one.
 //!
 //! The ring carries the frames that this process sends, and those that its filter, which the switch knows, selects. The
 //! interface stays open for frames that arrive before the switch knows the filter and for those of other processes. If

@@ -42,8 +42,8 @@ impl Locator {
         }
     }
 
-    /// Whether tracts may become the content of a blob: neither too many nor too long, each where its row of today says,
-    /// on enough replicas. Otherwise the answer to the client.
+    /// Whether tracts may become the content of a blob: neither too many nor too long, each where its row in the
+    /// present table says, on enough replicas. Otherwise the answer to the client.
     fn check_tracts(&self, name: &str, tracts: &[Stored]) -> Result<(), Reply> {
         if tracts.len() > MAX_TRACTS {
             let reason = format!(

@@ -14,7 +14,7 @@ use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Ending, Retry, Returned, Section, SenderSession, StreamShape};
 use crate::record::Counters;
 
-/// A receiver of which nothing arrives whole in this many windows is not worth sending to.
+/// Windows without an acknowledgment after which the flow fails.
 const FUTILE_WINDOWS: u64 = 64;
 /// Copies of packets sent after one timeout, and to a peer that was never heard.
 const MAX_PROBES: u32 = 8;
@@ -25,8 +25,7 @@ pub struct Sender {
     shape: StreamShape,
     packets: u32,
     window: u32,
-    /// New packets are not sent so far ahead of the oldest unacknowledged one: the receiver would
-    /// have no room for them.
+    /// Most packets from the oldest unacknowledged one to the next new one: the room that the receiver has.
     max_span: u32,
     flight: Flight,
     acknowledged: u32,
@@ -38,17 +37,17 @@ pub struct Sender {
     /// The highest pull counter seen.
     pulled: u32,
     returned: Returned,
-    /// When the last header came back, and how long it had been away.
+    /// Arrival of the last returned header, and its round-trip time.
     last_return: (Instant, Duration),
-    /// Packets that went again since the receiver was last heard because nothing else was under way.
+    /// Retransmissions for want of any packet in flight, since the receiver was last heard.
     restarts: u32,
     /// Copies of packets in flight to be sent to a silent receiver.
     probes: u32,
-    /// The receiver was heard. Until then it may be one that never asked for anything.
+    /// Whether the receiver was heard. Until then the request may have been forged.
     verified: bool,
     /// Packets sent since one was acknowledged.
     futile: u64,
-    /// The receiver has everything and will confirm it later.
+    /// Whether the receiver has everything and its application delays the confirmation.
     held: bool,
     retry: Retry,
     last_sent: Instant,

@@ -16,12 +16,12 @@ use crate::receiver_driven::{Cast, Ending, Retry, Returned, Section, SenderSessi
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
-/// Copies of a symbol that are sent to a silent receiver at most; more do not help.
+/// Most copies of a symbol that are sent to a silent receiver; more do not help.
 const MAX_PROBES: u32 = 8;
 /// As [`MAX_PROBES`], to a receiver that may never have asked for anything.
 const MAX_PROBES_UNVERIFIED: u32 = 4;
-/// Skips that wait for what was asked for before them; the last one takes in further ones. A receiver
-/// has no more blocks open than a few.
+/// Most skips that wait for symbols requested before them; further ones are merged into the last. A receiver
+/// has few blocks open.
 const MAX_SKIPS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Mode {
 
 pub struct Sender {
     mode: Mode,
-    /// The part of every block that is ours to send.
+    /// The part of every block that this sender has.
     share: Share,
     audience: Audience,
     straggler_timeout: Duration,
@@ -47,20 +47,20 @@ pub struct Sender {
     /// The next source symbol: block and place in our share of it. The block is `blocks.count()`
     /// when all are sent.
     next_source: (u32, u32),
-    /// Blocks to skip to, each once so many symbols have been sent: what was asked for before comes
-    /// before. Both ascend.
+    /// Blocks to skip to, each with the number of symbols sent (`sent`) after which the skip takes effect, as symbols
+    /// requested earlier go first. Both ascend.
     skips: VecDeque<(u32, u32)>,
-    /// Repair symbols sent, of blocks in which any were and that are still wanted.
+    /// Number of repair symbols sent, by block, of incomplete blocks with any.
     repair_sent: BTreeMap<u32, u32>,
     encoders: Encoders<RaptorQ>,
-    /// Symbols sent so far; at most the window and what everybody has pulled together. It is less
-    /// where nothing was known to be wanted, because the pull that said of which block was lost.
+    /// Symbols sent so far; at most the window and the pulls of all receivers together. Less where the pull that named
+    /// the block was lost, so that no symbol was known to be wanted.
     sent: u32,
     bytes_sent: u64,
-    /// Copies of the first symbol to be sent, to make a silent receiver say something.
+    /// Probes to be sent to a silent receiver: copies of the first symbol.
     probes: u32,
-    /// The receiver answered such a question and asked for nothing: it lives, and is in no hurry.
-    in_no_hurry: bool,
+    /// The last probe was answered by a pull for nothing: the receiver is alive and idle.
+    receiver_is_idle: bool,
     returned: Returned,
     /// Symbols that came back as headers, to be sent again: block and ESI. No more than the window.
     to_resend: VecDeque<(u32, u32)>,
@@ -71,7 +71,7 @@ pub struct Sender {
 }
 
 enum Next {
-    /// Our first symbol once more, to make a silent receiver say something.
+    /// A copy of the first symbol, for a silent receiver.
     Probe,
     /// The symbol at this index of `to_resend`.
     Again(usize),
@@ -107,7 +107,7 @@ impl Sender {
             return;
         }
         self.counters.pulls_received += u64::from(more);
-        self.in_no_hurry = more == 0;
+        self.receiver_is_idle = more == 0;
         if header.pull >= listener.pulled {
             listener.advance(now, header.pull, finishing);
         }
@@ -439,7 +439,7 @@ impl SenderSession for Sender {
             sent: 0,
             bytes_sent: 0,
             probes: 0,
-            in_no_hurry: false,
+            receiver_is_idle: false,
             returned: Returned::default(),
             to_resend: VecDeque::new(),
             retry: Retry::new(now, params.session().retry()),
@@ -590,7 +590,7 @@ impl SenderSession for Sender {
             return Some(at);
         }
         let since = self.last_sent.max(self.retry.last_heard());
-        let receivers_turn = !self.waits_for_confirmation() || self.in_no_hurry;
+        let receivers_turn = !self.waits_for_confirmation() || self.receiver_is_idle;
         Some(if receivers_turn && self.retry.silent() == 0 {
             // It has a timer of its own.
             since + self.retry.longest_interval()
@@ -656,7 +656,7 @@ impl SenderSession for Sender {
             encoders: Encoders::default(),
             sent: self.sent,
             bytes_sent: self.bytes_sent,
-            in_no_hurry: false,
+            receiver_is_idle: false,
             returned: Returned::default(),
             to_resend: VecDeque::new(),
             retry: self.retry.restarted(now),

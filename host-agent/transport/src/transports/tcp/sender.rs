@@ -3,6 +3,7 @@
 //!
 //! The stream occupies offsets 1 ..= len, between SYN at 0 and FIN at len + 1.
 
+mod counters;
 pub(crate) mod reaction;
 
 use std::io;
@@ -20,8 +21,10 @@ use super::stream::Stream;
 use crate::object::ObjectSource;
 use crate::rtt::RttEstimator;
 
-/// Where loss recovery stands. `until` is SND.NXT when the episode began: RFC 6675's
-/// RecoveryPoint, RFC 6582's recover.
+pub use counters::SenderCounters;
+
+/// State of loss recovery. `until` is SND.NXT at the beginning of the episode: RecoveryPoint of
+/// RFC 6675, recover of RFC 6582.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
     None,
@@ -77,43 +80,6 @@ pub(crate) enum TimerOutcome {
     GiveUp,
 }
 
-/// Counters of the sending half of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderCounters {
-    /// Segments with payload, retransmissions included.
-    pub packets: u64,
-    /// Bytes of their payload.
-    pub payload_bytes: u64,
-    /// Segments sent again, SYN and FIN included.
-    pub retransmitted: u64,
-    /// Those of `retransmitted` that were sent in fast recovery, or for a notification.
-    pub fast_retransmitted: u64,
-    /// Loss episodes found by SACK, duplicate ACKs or notifications.
-    pub loss_episodes: u64,
-    /// Expiries of the retransmission timer.
-    pub timeouts: u64,
-    /// Segments without payload that acknowledged our stream, and those of them with ECN-Echo.
-    pub acks: u64,
-    /// Acknowledgments with ECN-Echo.
-    pub ece_acks: u64,
-}
-
-impl SenderCounters {
-    /// Counts since `before`.
-    pub(crate) fn since(&self, before: &SenderCounters) -> SenderCounters {
-        SenderCounters {
-            packets: self.packets - before.packets,
-            payload_bytes: self.payload_bytes - before.payload_bytes,
-            retransmitted: self.retransmitted - before.retransmitted,
-            fast_retransmitted: self.fast_retransmitted - before.fast_retransmitted,
-            loss_episodes: self.loss_episodes - before.loss_episodes,
-            timeouts: self.timeouts - before.timeouts,
-            acks: self.acks - before.acks,
-            ece_acks: self.ece_acks - before.ece_acks,
-        }
-    }
-}
-
 /// Results of the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiated {
@@ -129,45 +95,59 @@ pub(crate) struct Negotiated {
     pub(crate) una: u64,
 }
 
+/// The sending half of a connection.
 pub(crate) struct Sender {
     stream: Stream,
+    /// SND.UNA.
     una: u64,
+    /// SND.NXT.
     next: u64,
     /// First offset beyond the peer's window.
     window_edge: u64,
-    /// The largest window the peer has had (MAX.SND.WND of RFC 5961).
+    /// Largest window of the peer so far (MAX.SND.WND of RFC 5961).
     max_peer_window: u64,
     /// SND.WL1 and SND.WL2.
     window_update: (u64, u64),
+    /// Payload bytes of a full segment.
     segment_bytes: u64,
     scoreboard: Scoreboard,
     congestion: Box<dyn CongestionControl>,
     rtt: RttEstimator,
     recovery: Recovery,
-    /// To feedback of the network. Empty of most algorithms.
+    /// Reactions to messages of the network; empty for most algorithms.
     reactions: Vec<Box<dyn Reaction>>,
-    /// One of them has a recovery of its own under way.
+    /// Whether a recovery of one of them is under way.
     repairs: bool,
+    /// Whether both sides agreed on SACK.
     sack: bool,
+    /// Whether both sides agreed on ECN.
     ecn: bool,
+    /// Duplicate ACKs in a row.
     duplicate_acks: u32,
+    /// DupThresh of the parameters.
     duplicate_ack_threshold: u32,
-    /// A pause longer than the timeout resets the window.
+    /// Whether a pause longer than the timeout resets the window.
     restarts_after_idle: bool,
     /// The first retransmission of an episode goes out whatever the pipe (RFC 6675 5, step 4.3).
     retransmit_now: bool,
-    /// The congestion window last stopped us when SND.NXT was this.
+    /// SND.NXT when the congestion window last stopped the sender.
     window_limited_at: u64,
+    /// Whether the next new segment carries CWR.
     cwr_pending: bool,
     bursts: Bursts,
     /// The application has closed: FIN follows the stream.
     closing: bool,
+    /// Expiry of the retransmission timer, or of the persist timer. None: both are off.
     deadline: Option<Instant>,
+    /// Timeouts in a row.
     retries: u32,
+    /// Timeouts in a row after which the connection fails.
     max_retries: u32,
     /// Window probes since the peer's window shut.
     probes: u32,
+    /// Whether a window probe is to be sent.
     probe_pending: bool,
+    /// Time of the last segment with data. None: there was none.
     last_data_sent: Option<Instant>,
     counters: SenderCounters,
 }

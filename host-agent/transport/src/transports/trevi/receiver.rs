@@ -1,5 +1,5 @@
-//! The receiving side of a Trevi session: what arrives, and what it makes of it. What to ask for is in
-//! `demand`. Several senders make different symbols, of which any are of use; each has its own window.
+//! The receiving side of a Trevi session: arriving symbols and their blocks. Requests are in `demand`.
+//! Several senders make different symbols, of which any are of use; each has its own window.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,22 +19,23 @@ use crate::record::{Counters, SenderSummary};
 use crate::splitmix::splitmix64;
 use crate::{FlowId, Job, JobResult, Role};
 
-/// Symbols that nobody wants until the sender is told once more what is wanted.
+/// Unwanted symbols of a sender after which the demand is sent to it again.
 const UNWANTED: u64 = 16;
 
 pub struct Receiver {
     flow: FlowId,
     pub(super) blocks: Blocks,
     params: TreviParams,
-    /// Where the labels of requests come from.
+    /// Seed of the labels of requests.
     seed: u64,
-    /// Every block below has been delivered.
+    /// First block that has not been delivered.
     pub(super) next_delivered: u32,
     /// The blocks from `next_delivered` on, as far as they have been wanted.
     pub(super) open: VecDeque<Tract>,
     /// The sender, or the senders of a many-to-one session in the order of their numbers.
     pub(super) suppliers: Vec<Supplier>,
-    /// Something came to us alone: what a group goes on to receive is a gift that nobody counts.
+    /// Whether a packet was addressed to this receiver alone, which has then left its group. Symbols to the group are
+    /// still stored, and change no state of a sender.
     is_alone: bool,
     pub(super) paused: bool,
     last_progress: Instant,
@@ -194,8 +195,8 @@ impl ReceiverSession for Receiver {
             }
         }
         let before = self.wanted();
-        let is_gift = to_group && self.is_alone;
-        if !is_gift {
+        let is_of_former_group = to_group && self.is_alone;
+        if !is_of_former_group {
             let seed = splitmix64(self.seed, from as u64);
             if !self.suppliers[from].heard(now, &self.params, seed, header) {
                 self.counters.rejected += 1;
@@ -205,17 +206,17 @@ impl ReceiverSession for Receiver {
         if let Some(payload) = payload {
             let supplier = &mut self.suppliers[from];
             supplier.received += 1;
-            if let Some(pull) = supplier.pull.as_mut().filter(|_| !is_gift) {
+            if let Some(pull) = supplier.pull.as_mut().filter(|_| !is_of_former_group) {
                 pull.arrived(now, header);
             }
             if self.store(header, payload, &mut out.buffers) {
                 self.last_progress = now;
             } else {
                 self.counters.unneeded += 1;
-                self.suppliers[from].unwanted += u64::from(!is_gift);
+                self.suppliers[from].unwanted += u64::from(!is_of_former_group);
             }
         }
-        if header.flags.contains(EbbFlags::RETRANSMIT) && !is_gift {
+        if header.flags.contains(EbbFlags::RETRANSMIT) && !is_of_former_group {
             self.send_demand(now, from, EbbFlags::NONE, out);
         }
         self.go_on(now, from, before, out);
