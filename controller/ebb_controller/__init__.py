@@ -2,5 +2,5 @@
 
 import os
 
-# gRPC's C core writes of its own accord to stderr when a switch goes away; we tell that ourselves.
+# The controller reports a lost switch itself: without this gRPC's C core writes to stderr as well.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

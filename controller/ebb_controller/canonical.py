@@ -1,4 +1,4 @@
-"""P4Runtime messages in one fixed form, whoever made them, so that equal ones have equal bytes."""
+"""P4Runtime messages in one canonical form, so that equal ones have equal bytes."""
 
 from __future__ import annotations
 

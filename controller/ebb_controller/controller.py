@@ -175,7 +175,7 @@ class Controller:
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too.
         `fresh`: the switches have just started in one process, with the program and with these
-        queues, and nobody has written to them, so what they hold is not read before the first plan
+        queues, and no one has written to them, so what they hold is not read before the first plan
         is written, nor are these queues installed again."""
         self._schema = program.schema
         self.counter_names = counter_names(program.mechanisms, self._schema.p4info)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class Encoded:
-    """An entity in a canonical form, whoever encoded it. It does not change."""
+    """An entity in its canonical form, immutable."""
 
     entity: Entity
     """The entity as finsy has it."""
@@ -46,7 +46,7 @@ class Encoded:
     """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
     section 9.1)."""
     is_const: bool
-    """Whether it is a constant entry of the program, which nobody can change."""
+    """Whether it is a constant entry of the program, which cannot be changed."""
 
     @property
     def has_meter(self) -> bool:

@@ -108,7 +108,7 @@ class Program:
 
     @cached_property
     def cookie(self) -> int:
-        """Number by which a switch tells that it has the program, of its two files."""
+        """Digest of the two files, by which a switch reports the program that it runs."""
         digest = hashlib.sha256(_read(self.p4info))
         digest.update(_read(self.json))
         return int.from_bytes(digest.digest()[:8])

@@ -53,7 +53,7 @@ RECIRCULATION_PORT = 68
 RECIRCULATION_PORT_2 = 6
 """The same of Tofino 2."""
 QUEUES = 8
-"""Queues of a port that P4 tells apart."""
+"""Queues of a port that P4 distinguishes."""
 
 Added = P4TableEntry | P4CloneSessionEntry | P4MeterEntry
 

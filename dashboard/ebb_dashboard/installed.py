@@ -39,7 +39,7 @@ EVERY_ROUTE = (
 
 @dataclass(frozen=True)
 class Forwarding:
-    """Entries of a switch, as far as they tell of groups and of who is at its ports."""
+    """Entries of a switch about multicast groups and about the hosts at its ports."""
 
     replicas: dict[int, Set[int]] = field(default_factory=dict)
     """Ports that a packet of a group is copied to, by the number of the group in the PRE."""

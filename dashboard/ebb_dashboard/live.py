@@ -1,4 +1,4 @@
-"""A fabric that somebody else has brought up, found by its fabric service."""
+"""A running fabric of another process, found by its fabric service."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ebb_topologies.run_state import FABRIC_SOCKET
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 
 CAPTURES = "pcaps"
-"""Folder of the captures that somebody asks the process for, beside the file."""
+"""Folder of the captures that clients request, beside the file."""
 
 
 def fabric_file(

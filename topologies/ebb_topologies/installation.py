@@ -97,7 +97,7 @@ def remedy(missing: Path) -> str:
 
 
 def commit() -> str | None:
-    """The commit of this package, with + if files differ from it; none: nobody recorded it."""
+    """The commit of this package, with + if files differ from it; none: it was not recorded."""
     root = work_tree()
     if root is None:
         recorded = data() / COMMIT_FILE

@@ -73,7 +73,7 @@ class LinkDefaults(Spec):
 
 
 class TierRates(Spec):
-    """Rates that tell the tiers of switches apart; links to hosts have that of `link_defaults`."""
+    """Rates of links between tiers of switches; links to hosts have that of `link_defaults`."""
 
     aggregation_rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
     """Rate of links between edge and aggregation switches, bit/s; none: that of `link_defaults`."""
@@ -306,7 +306,7 @@ class Link:
 
     @property
     def ends(self) -> LinkEnds:
-        """Both ends, which tell it from other links."""
+        """Both ends, which identify it."""
         return self.a, self.b
 
 

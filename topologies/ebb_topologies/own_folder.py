@@ -1,4 +1,4 @@
-"""Folders that root may write into: those that nobody else can change.
+"""Folders that root may write into: those that no other user can change.
 
 Whoever can change a folder on the way to a file can put a link there, and root would write,
 truncate or delete the target of the link. So root refuses such folders, all the way from `/`, as

@@ -47,7 +47,7 @@ def usual_socket() -> Path:
 
 
 def made_state_folder(run_dir: Path) -> Path:
-    """The same, for this user only. Raises `InputError` where somebody else has made it."""
+    """The same, for this user only. Raises `InputError` if it belongs to another user."""
     machine_folder()
     return _made(state_folder(run_dir))
 

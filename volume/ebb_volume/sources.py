@@ -31,7 +31,7 @@ class Loaded:
     read_bytes: int = 0
     """Bytes of all files that were read."""
     interrupted: bool = False
-    """Whether somebody ended the reading early."""
+    """Whether the reading was ended early."""
 
 
 Watch = Callable[[Path, int, int | None], None]

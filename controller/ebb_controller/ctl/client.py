@@ -125,7 +125,7 @@ class Client:
             config = self._config(p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE)
             if not config.HasField("p4info"):
                 raise SwitchError(
-                    f"the switch at {self.place.address} tells no P4Info: it has no program, or "
+                    f"the switch at {self.place.address} reports no P4Info: it has no program, or "
                     "was started without one (ebb-switch --p4info FILE); `ebb-ctl program push "
                     "PROGRAM.json P4INFO.txtpb` installs both"
                 )

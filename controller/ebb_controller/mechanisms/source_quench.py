@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SOURCE_QUENCH = Table("source_quench", ("set_quench",))
 QUENCHED = Counter("quenched", "quenched")
 QUEUES = 8
-"""Queues of a port that P4 tells apart."""
+"""Queues of a port that P4 distinguishes."""
 
 
 class WithSourceQuench(WithCodel, PortQueues):

@@ -25,9 +25,9 @@ LOADS_BPS = (LINE_BPS // 2, LINE_BPS)
 """Rate of each host."""
 CARRIED = 0.97
 """Share of what is sent that arrives where the machine carries a load. One that it does not carry
-takes all of its processors, whoever looks."""
+takes all of its processors, with a page or without."""
 THROUGHPUT = 0.95
-"""Share of the packets that must arrive while somebody watches, of those that arrive else."""
+"""Least share of packets that arrive while a page is open, of those that arrive without."""
 SAMPLES_HZ = 5.0
 """Least rate of updates of the page, under a load that is carried."""
 PAIRS = 4
@@ -91,12 +91,12 @@ class Pairs:
 
     @property
     def is_carried(self) -> bool:
-        """Whether the machine keeps up with it when nobody looks."""
+        """Whether the machine keeps up with it without a page."""
         return median(load.delivered for load in self.alone) >= CARRIED
 
     @property
     def throughput(self) -> float:
-        """Packets that arrive while somebody watches, over those that arrive else."""
+        """Packets that arrive while a page is open, over those that arrive without."""
         watched = median(each.load.received for each in self.watched)
         return watched / median(load.received for load in self.alone)
 

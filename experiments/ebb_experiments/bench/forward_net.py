@@ -36,7 +36,7 @@ SETTLE_SECONDS = 0.3
 START_SECONDS = 10.0
 """How long a process may take to come up."""
 NEXT_HOP = "02:00:00:00:00:09"
-"""MAC address of nobody: the kernel of the receiver counts the packets and throws them away."""
+"""MAC address of no interface: the receiver's kernel counts the packets and drops them."""
 
 
 class Program(enum.Enum):

@@ -1,4 +1,4 @@
-"""Flows of a run as they end: what both ends tell of one becomes a row."""
+"""Flows of a run as they end: the records of both ends become a row."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Fabric:
     net: FabricNet
     controller: Controller
     managers: TrafficManagers | None
-    """None: the switches are BMv2's, which have no link rates and tell nothing of queues."""
+    """None: the switches are BMv2's, which have no link rates and no queue statistics."""
 
     def __init__(
         self,

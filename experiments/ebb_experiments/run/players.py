@@ -33,7 +33,7 @@ START_SECONDS = 0.4
 SETTLE_NS = 2_000_000
 """Nominal time between that and the first transfer."""
 GRACE_SECONDS = 60.0
-"""How long after the limit agents that nobody stops give up."""
+"""Time after the limit at which agents end by themselves if they are not stopped."""
 BEYOND_LIMIT = 1.2
 """An object that a link cannot carry until the limit is cut to this times what it can: an agent
 makes its content and hash before it sends."""
@@ -42,7 +42,7 @@ FOLDERS = ("files", "served", "received")
 SENDS = ("send-one-to-one", "send-one-to-many")
 FETCHES = ("fetch-one-to-one", "fetch-many-to-one")
 REPORTED = ("flow", "transfer")
-"""Events of the lines that a player hands on."""
+"""Events of agents that a player reports."""
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,24 @@ def _overheard(forgery: Forgery, dilation: Dilation) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
+class _Recorded:
+    """Tables that grow while the simulator runs."""
+
+    flows: FlowTable
+    samples: SampleTable
+    arrivals: ArrivalTable
+    tenants: TenantTable
+
+
+def _groups(simulator: Simulator) -> list[MulticastGroup]:
+    """Multicast groups of the transfers, numbered from 1."""
+    return [
+        MulticastGroup(group.address, number, group.receivers)
+        for number, group in enumerate(simulator.groups, start=1)
+    ]
+
+
+@dataclass(frozen=True)
 class _Simulation:
     binaries: Binaries
     threads: int
@@ -142,10 +160,7 @@ class _Simulation:
         program = self.binaries.program(slowed, self._fabric)
         simulator = self._simulator(slowed, program, nominal, workload)
         topology = self.loaded.topology
-        simulator.records = flows = FlowTable(topology, dilation, head, _batches)
-        simulator.samples = samples = SampleTable(topology, dilation, head, _batches)
-        simulator.arrivals = arrivals = ArrivalTable(dilation, head, _batches)
-        simulator.tenants = tenants = TenantTable(self.loaded, head, _batches)
+        recorded = self._record(simulator)
         with ThreadPoolExecutor(1) as beside, simulator:
             from ebb_controller.controller import Controller
             from ebb_controller.fabric_admin import FabricAdmin
@@ -173,14 +188,8 @@ class _Simulation:
                 stack.callback(lambda: loop.run(managers.close()))
                 stack.enter_context(loop.inside(controller))
                 self.watch.step("the controller configures the switches")
-                groups = [
-                    MulticastGroup(group.address, number, group.receivers)
-                    for number, group in enumerate(simulator.groups, start=1)
-                ]
-                loop.run(controller.configure(self._fabric, groups))
-                if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
-                    every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
-                    simulator.sample(every_ns, queues)
+                loop.run(controller.configure(self._fabric, _groups(simulator)))
+                self._sample_queues(simulator)
                 beside.submit(_get_ready)
                 beside.submit(self.watch.beside)
                 found_versions = beside.submit(versions, self.binaries)
@@ -199,7 +208,7 @@ class _Simulation:
                 self.watch.completed(delays)
                 counters = loop.run(read_counters(controller, is_reported))
             simulator.finish()  # It ends while its results become tables.
-            flow_rows = flows.table(pause.at_ns)
+            flow_rows = recorded.flows.table(pause.at_ns)
             check_all_reported(pause.ended, flow_rows)
             results = Results(
                 {
@@ -207,9 +216,9 @@ class _Simulation:
                     **switches.tables(),
                     **delays,
                     "counters": _batches("counters", counter_rows(counters, counting)),
-                    "samples": samples.table(),
-                    "arrivals": arrivals.table(),
-                    "tenants": tenants.table(),
+                    "samples": recorded.samples.table(),
+                    "arrivals": recorded.arrivals.table(),
+                    "tenants": recorded.tenants.table(),
                     "volume": self._volume_table(volumes),
                 }
             )
@@ -227,6 +236,22 @@ class _Simulation:
             "wall_seconds": time.monotonic() - begun,
         }
         return results
+
+    def _record(self, simulator: Simulator) -> _Recorded:
+        """Tables that take the simulator's lines from now on."""
+        topology, dilation, head = self.loaded.topology, self.loaded.dilation, self.task.head
+        simulator.records = flows = FlowTable(topology, dilation, head, _batches)
+        simulator.samples = samples = SampleTable(topology, dilation, head, _batches)
+        simulator.arrivals = arrivals = ArrivalTable(dilation, head, _batches)
+        simulator.tenants = tenants = TenantTable(self.loaded, head, _batches)
+        return _Recorded(flows, samples, arrivals, tenants)
+
+    def _sample_queues(self, simulator: Simulator) -> None:
+        """Has the simulator sample the queues of the scenario, if it names any."""
+        spec = self.loaded.spec
+        if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
+            every_ns = max(1, round(self.loaded.dilation.time(spec.sample[0].every_ns)))
+            simulator.sample(every_ns, queues)
 
     def _simulator(
         self, slowed: Topology, program: Program, nominal: dict[str, Any], workload: dict[str, Any]

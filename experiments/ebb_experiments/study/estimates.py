@@ -96,7 +96,7 @@ def without_rounding(ours: Estimate) -> Estimate:
 
 
 MOST_TRIALS = 10_000
-"""Number of trials beyond which nobody would try to decide a claim."""
+"""Number of trials beyond which it is not worth the time to decide a claim."""
 
 
 def enough(ours: Estimate, edges: Sequence[float]) -> int | None:

@@ -103,7 +103,7 @@ class Summary(BaseModel):
 
     @property
     def age(self) -> history.Age | None:
-        """How old the trials are; none: nobody knows."""
+        """Age of the trials; none: unknown."""
         if self.name not in known_experiments():
             return None
         return history.age(self.commits, self.name, self.seeds, self.check)

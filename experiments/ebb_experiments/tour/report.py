@@ -17,7 +17,7 @@ Results = Mapping[str, SchemeResult]
 STORED, READ = "write", "read"
 """Phases of the table of storage."""
 CLOSELY = "incast"
-"""The phase whose flows and queues the table tells of, if there is one; else the last."""
+"""The phase whose flows and queues the table shows, if there is one; else the last."""
 AFTER_GOODPUT = (
     "FCT ms\np50",
     "\np99",

@@ -29,7 +29,7 @@ QUEUES, COMPLETION = "queues.svg", "completion.svg"
 
 
 Line = Annotated[str, AfterValidator(printable)]
-"""Text that a terminal shows and does not obey, whoever wrote the file."""
+"""Text with control characters escaped, so that a terminal shows them and does not obey."""
 
 
 class Summary(BaseModel):

@@ -9,7 +9,7 @@ from ebb_experiments.run.wall import Wall
 
 
 class Spectator:
-    """This one does not care."""
+    """Observer of `make run`; this base class ignores everything."""
 
     @contextmanager
     def watching(self, wall: Wall) -> Iterator[None]:
