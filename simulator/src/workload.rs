@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_host::{ObjectNames, TrafficTransports};
-use ebb_transport::{MAX_SENDERS, group_address};
+use ebb_transport::{MAX_SENDERS, TransportKind, group_address};
 use ebb_workload::{After, Format, HostId, Kind, PlacedHost, Schedule, Transfer, Workload};
 use serde::Deserialize;
 
@@ -176,9 +176,9 @@ impl Plan {
             let transport = transports.of(&transfer.traffic);
             match transfer.kind {
                 Kind::FetchManyToOne if !transport.entry().many_to_one => bail!(
-                    "traffic {}: {transport} has no flows from several hosts, scdp and trevi have; choose \
-                     mode = \"nearest\"",
-                    transfer.traffic
+                    "traffic {}: {transport} has no flows from several hosts, {} have; choose mode = \"nearest\"",
+                    transfer.traffic,
+                    TransportKind::many_to_one_names()
                 ),
                 Kind::FetchManyToOne => ensure!(
                     parties <= usize::from(MAX_SENDERS),

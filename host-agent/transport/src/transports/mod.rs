@@ -115,6 +115,11 @@ impl TransportKind {
         self.entry().protocol
     }
 
+    /// Names of the transports whose flows can have several senders, for messages: `a, b and c`.
+    pub fn many_to_one_names() -> String {
+        names("and", |entry| entry.many_to_one)
+    }
+
     /// All flows of the transport on the host `address`, whose own flows leave from `source_ports`.
     pub fn transport(
         self,
@@ -221,15 +226,24 @@ impl fmt::Display for TransportKind {
 
 /// A name that no transport has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{name}` is no transport; choose {}", names())]
+#[error("`{name}` is no transport; choose {}", names("or", |_| true))]
 pub struct UnknownTransport {
     name: String,
 }
 
-/// All names, as in a sentence.
-fn names() -> String {
-    let [others @ .., last] = TransportKind::ALL.map(TransportKind::name);
-    format!("{} or {last}", others.join(", "))
+/// Names of the transports with a property, as in a sentence: `a, b or c`.
+fn names(conjunction: &str, has: impl Fn(&Entry) -> bool) -> String {
+    let entries = TransportKind::ALL.into_iter().map(TransportKind::entry);
+    let names: Vec<_> = entries
+        .filter(|entry| has(entry))
+        .map(|entry| entry.name)
+        .collect();
+    match &names[..] {
+        [others @ .., last] if !others.is_empty() => {
+            format!("{} {conjunction} {last}", others.join(", "))
+        }
+        _ => names.concat(),
+    }
 }
 
 impl FromStr for TransportKind {
@@ -269,6 +283,7 @@ mod tests {
             let json = serde_json::to_string(&kind).unwrap();
             assert_eq!(json, format!("\"{kind}\""));
         }
+        assert_eq!(TransportKind::many_to_one_names(), "scdp and trevi");
         let error = "Ndp".parse::<TransportKind>().unwrap_err().to_string();
         assert!(
             error.contains("`Ndp`") && error.contains("reno-ecn, dctcp"),

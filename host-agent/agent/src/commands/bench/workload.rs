@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer, TrafficTransports};
+use ebb_transport::TransportKind;
 use ebb_units::Duration;
 use ebb_workload::{Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload};
 use serde_json::{Value, json};
@@ -113,9 +114,9 @@ fn check(
         if let Pattern::StorageRead { mode, replicas, .. } = &traffic.pattern {
             ensure!(
                 *mode != ReadMode::ManyToOne || *replicas <= 1 || transport.entry().many_to_one,
-                "traffic {}: {transport} has no flows from several hosts, scdp and trevi have; choose \
-                 mode = \"nearest\"",
-                traffic.name
+                "traffic {}: {transport} has no flows from several hosts, {} have; choose mode = \"nearest\"",
+                traffic.name,
+                TransportKind::many_to_one_names()
             );
         }
     }
