@@ -30,25 +30,37 @@ pub(crate) struct Psa {
     lists: Lists,
 }
 
-/// Fields of the architecture's metadata; `None` if no block of the program has them.
+/// Fields of the architecture's metadata (specification, section 6), by gress where they are an array; `None` if no
+/// block of the program has them.
 #[derive(Debug)]
 struct Fields {
-    /// By gress: what parser and control are told.
+    /// Input of parser and control: `ingress_port`, in egress `egress_port`.
     ports: [[Option<Place>; 2]; 2],
+    /// Input of parser and control: `packet_path`.
     paths: [[Option<Place>; 2]; 2],
+    /// Input of the control: its time stamp.
     times: [Option<Place>; 2],
+    /// Input of the control: `parser_error`.
     errors: [Option<Place>; 2],
+    /// Input of egress: `class_of_service`.
     class: Option<Place>,
+    /// Input of egress: `instance`.
     instance: Option<Place>,
-    /// The port that the deparser of egress is told.
+    /// Input of egress's deparser: the egress port.
     deparser_port: Option<Place>,
-    /// By gress: what the control decides.
+    /// Output of the control: `clone`.
     clone: [Option<Place>; 2],
+    /// Output of the control: `clone_session_id`.
     session: [Option<Place>; 2],
+    /// Output of the control: `drop`.
     drop: [Option<Place>; 2],
+    /// Output of ingress: `resubmit`.
     resubmit: Option<Place>,
+    /// Output of ingress: `multicast_group`.
     group: Option<Place>,
+    /// Output of ingress: `egress_port`.
     port: Option<Place>,
+    /// Output of ingress: `class_of_service`.
     given_class: Option<Place>,
 }
 

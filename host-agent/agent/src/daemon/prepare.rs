@@ -1,6 +1,6 @@
-//! Slow work before a transfer can start, in threads of its own: opening and hashing a source
-//! of many GB, and to have an address resolved. Objects are hashed a part at a time, those of all
-//! clients in turns ([`super::fair_queue`]), so that nobody's huge ones hold up another's small one.
+//! Slow work before a transfer can start, in threads of its own: opening and hashing a source of many GB,
+//! and resolving an address. Objects are hashed a part at a time, clients in turn ([`super::fair_queue`]), so
+//! that a small one does not wait for the large ones of other clients.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,16 +23,16 @@ use crate::machine::files::{FileSource, OpenError};
 use crate::machine::lock::lock;
 use crate::machine::next_hop::NextHops;
 
+/// Threads of a preparer.
 const THREADS: usize = 4;
-/// The most threads that work for one client, which may wait for a disk or a network that does not
-/// answer.
+/// Most threads that work for one client: its disk or its network may not answer.
 const THREADS_OF_ONE: usize = THREADS - 1;
-/// Bytes of one object that are hashed before others have their turn: some ms.
+/// Bytes of an object that are hashed per turn: some ms.
 const PART_BYTES: u64 = 1 << 20;
 /// The most hashes that are remembered.
 const MAX_KNOWN: usize = 1024;
 
-/// Where the content of an object comes from.
+/// Source of an object's content.
 pub enum Source {
     /// A file of the application.
     Descriptor(OwnedFd),
@@ -66,12 +66,12 @@ struct Shared {
 }
 
 enum Work {
-    /// Nothing is done yet. The flag is set when nobody wants the result any more.
+    /// A task that has not begun. The flag is set when its result is no longer needed.
     New(Task, Arc<AtomicBool>),
     Hashing(Box<Hashing>),
 }
 
-/// An object whose hash is being made.
+/// An object that is being hashed.
 struct Hashing {
     task: Task,
     cancelled: Arc<AtomicBool>,

@@ -15,6 +15,7 @@ use crate::record::{Counters, Role};
 use crate::transport::{ExpectRequest, FlowId, SendError};
 
 impl<S: ReceiverDriven> SessionTable<S> {
+    /// Reserves the session that senders will open. The error names what the request contradicts.
     pub(super) fn expect_session(
         &mut self,
         now: Instant,

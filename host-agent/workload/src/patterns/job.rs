@@ -8,7 +8,7 @@ use crate::transfer::{Kind, Moment};
 
 /// A pattern whose hosts are known, and known to suffice: drawing a job cannot fail.
 pub trait JobPattern: Send + Sync {
-    /// How many hosts start jobs, in turn or by chance. 1 where a job concerns all of them.
+    /// Number of hosts that start jobs, in turn or at random. 1 if a job concerns all of them.
     fn starters(&self) -> usize;
 
     /// Whether a job is one transfer, so that the next can wait for its end.
@@ -16,11 +16,10 @@ pub trait JobPattern: Send + Sync {
         false
     }
 
-    /// How many transfers a job has, at most.
+    /// Most transfers of a job.
     fn transfers_per_job(&self) -> usize;
 
-    /// Basis of a load: how many times the mean size a job brings to the loaded links, and how many such links
-    /// there are.
+    /// Basis of a load: bytes that a job brings to the loaded links, in mean sizes, and number of these links.
     fn loaded_links(&self) -> (f64, usize);
 
     /// One job, started by the host of that number below [`starters`](Self::starters).
@@ -29,21 +28,31 @@ pub trait JobPattern: Send + Sync {
 
 /// A transfer before it has an id and a time.
 pub struct Draft {
-    /// After the arrival of the job.
+    /// Time from the arrival of the job to its request.
     pub offset_ns: u64,
+    /// Direction, and number of ends.
     pub kind: Kind,
+    /// Hosts that send.
     pub sources: Vec<HostId>,
+    /// Hosts that receive.
     pub destinations: Vec<HostId>,
+    /// Size of the object.
     pub bytes: u64,
+    /// Number of the persistent connection. None: any.
     pub connection: Option<u32>,
+    /// Transfer that it waits for. None: it starts with the job.
     pub after: Option<DraftAfter>,
 }
 
+/// Dependency on another transfer of the same job.
 pub struct DraftAfter {
-    /// Which transfer of the same job.
+    /// Index of that transfer in the job.
     pub index: usize,
+    /// Event of that transfer after which this one starts.
     pub moment: Moment,
+    /// Time from that event to the request.
     pub delay_ns: u64,
+    /// Whether the delay is work, of which a host does one piece at a time, in order.
     pub serial: bool,
 }
 

@@ -3,9 +3,11 @@
 use super::token::{Kind, Token};
 use crate::source::Span;
 
+/// An error in an expression.
 pub(super) struct Problem {
-    /// None: the whole directive.
+    /// Its place. None: the whole directive.
     pub span: Option<Span>,
+    /// Its description.
     pub message: String,
 }
 
@@ -68,7 +70,7 @@ struct Parser<'a> {
     spelling: &'a dyn Fn(Token) -> &'a str,
     pos: usize,
     depth: usize,
-    /// In how many operands it is whose value is not needed, as `1 / 0` in `0 && 1 / 0`.
+    /// Number of enclosing operands whose value is not needed, as `1 / 0` in `0 && 1 / 0`.
     unused: usize,
 }
 

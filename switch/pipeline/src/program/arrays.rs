@@ -30,7 +30,7 @@ pub(super) struct Specs {
 }
 
 impl Arrays {
-    /// The arrays of a program whose registers there are several of, one for each pipe.
+    /// Loads the arrays of a program; each register array exists once per pipe.
     pub fn load(source: &json::Program, pipes: usize) -> Result<Arrays> {
         let (mut names, mut memory) = (Names::default(), Memory::default());
         let specs = Specs {

@@ -1,4 +1,4 @@
-//! Takes what arrives on a connection that stays open apart into frames and their bodies.
+//! Parser of the stream of a persistent connection: frames and their bodies.
 
 use arrayvec::ArrayVec;
 
@@ -9,7 +9,7 @@ use super::frame::{FRAME_BYTES, Frame};
 enum Body {
     /// Length of a frame.
     None,
-    /// This many bytes of the object; `keep` is false if nobody wants them.
+    /// Remaining bytes of the object; `keep` is false if they are discarded.
     Object { left: u64, keep: bool },
     /// Length of the reason of a refusal.
     Reason {
@@ -19,11 +19,11 @@ enum Body {
     },
 }
 
-/// One thing that was found.
+/// Next element of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Frame(Frame),
-    /// Number of the bytes that are of the object, and whether they are its last.
+    /// Bytes of the object: their number, and whether they are its last.
     Bytes {
         count: usize,
         last: bool,
@@ -35,9 +35,12 @@ pub(super) enum Found {
     },
 }
 
+/// State of the parser.
 #[derive(Debug)]
 pub(super) struct Inbox {
+    /// Bytes of an incomplete frame.
     head: ArrayVec<u8, FRAME_BYTES>,
+    /// Remainder of the body of the last frame.
     body: Body,
     /// Bytes taken so far.
     taken: u64,
@@ -57,20 +60,20 @@ impl Inbox {
         self.taken
     }
 
-    /// The peer stopped within a frame or its body.
+    /// Whether a frame or its body is incomplete.
     pub(super) fn is_within(&self) -> bool {
         !self.head.is_empty() || !matches!(self.body, Body::None)
     }
 
-    /// Nobody wants the object that is arriving.
+    /// Discards the rest of the object that is arriving.
     pub(super) fn discard(&mut self) {
         if let Body::Object { keep, .. } = &mut self.body {
             *keep = false;
         }
     }
 
-    /// Takes bytes off `rest` until something was found or nothing is left. The error says in words
-    /// what is no frame.
+    /// Takes bytes off `rest` up to the end of the next element. None: it is incomplete. The error names the
+    /// bytes that are no frame.
     pub(super) fn next(&mut self, rest: &mut &[u8]) -> Result<Option<Found>, String> {
         loop {
             let available = rest.len();
