@@ -71,7 +71,7 @@ def test_its_table_is_filled_as_the_page_does(tmp_path: Path) -> None:
             assert (said, done.stderr) == (says, ""), command
     with switch(tmp_path, p4info=False) as address:
         refused = ctl(address, "ebb-ctl table dump").stderr
-        assert "tells no P4Info: it has no program, or was started without one" in refused
+        assert "reports no P4Info: it has no program, or was started without one" in refused
 
 
 def ctl(address: str, command: str) -> subprocess.CompletedProcess[str]:

@@ -61,7 +61,7 @@ def test_a_program_without_a_p4info_is_told_from_none(
     with running(tmp_path, JSON) as address:
         code, printed = ctl(address, "table list", capsys)
         assert code == 1
-        assert "tells no P4Info" in printed and "was started without one" in printed, printed
+        assert "reports no P4Info" in printed and "was started without one" in printed, printed
         assert ctl(address, f"program push {JSON} {P4INFO}", capsys) == (0, "")
         code, printed = ctl(address, "table list", capsys)
         assert code == 0 and "bridge" in printed
