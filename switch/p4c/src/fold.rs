@@ -4,7 +4,7 @@
 use num_traits::{Signed, Zero};
 
 use crate::ast::{BinaryOp, UnaryOp};
-use crate::eval::{self, EvalError};
+use crate::eval::{self, EvalError, Value};
 use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
@@ -37,6 +37,12 @@ impl Expr {
                 _ => {}
             }
         }
+        if let (BinaryOp::Eq | BinaryOp::Ne, ExprKind::List(_)) = (op, &left.kind)
+            && let Some(same) = are_equal(&left, &right)
+        {
+            let value = Value::Bool(same == (op == BinaryOp::Eq));
+            return Ok(Expr::constant(value, ty, span));
+        }
         if let (Some(a), Some(b)) = (left.as_value(), right.as_value()) {
             let right_width = right.ty.width().unwrap_or(0);
             if let Some(result) = eval::binary(op, a, b, &ty, right_width) {
@@ -64,5 +70,18 @@ impl Expr {
         }
         let base = Box::new(self);
         Expr::new(ExprKind::Slice { base, high, low }, Type::bit(width), span)
+    }
+}
+
+/// Whether two values of one type are equal, with all their members; none: the compiler does not know one of them.
+fn are_equal(left: &Expr, right: &Expr) -> Option<bool> {
+    match (&left.kind, &right.kind) {
+        (ExprKind::Const(a), ExprKind::Const(b)) => Some(a == b),
+        (ExprKind::List(a), ExprKind::List(b)) => {
+            let members = a.iter().zip(b);
+            let results: Option<Vec<bool>> = members.map(|(a, b)| are_equal(a, b)).collect();
+            results.map(|all| a.len() == b.len() && !all.contains(&false))
+        }
+        _ => None,
     }
 }

@@ -119,6 +119,8 @@ impl Checker<'_> {
                 c.declare_params(&ty.params, &params);
                 let constructor_params = c.params(&body.constructor_params);
                 c.declare_params(&body.constructor_params, &constructor_params);
+                let vars = constructor_params.iter().map(|param| param.var);
+                c.constructor_vars.extend(vars);
                 let outer = std::mem::take(&mut c.instances);
                 let mut locals = c.locals(&body.locals, kind);
                 let code = check_code(c, &body.code);

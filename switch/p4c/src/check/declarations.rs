@@ -4,7 +4,6 @@ use super::places::Place;
 use super::rules::{
     action_parameters, distinct_names, function_overloads, function_returns, parameters,
 };
-use super::statements::is_constant;
 use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind as Kind};
 use crate::ir::{
@@ -63,10 +62,10 @@ impl Checker<'_> {
         };
         let ty = self.ty(ty);
         let value = self.expr_of(value, &ty);
-        if !is_constant(&value) {
-            let message = "the value of a constant must be known at compile time";
-            self.error("not-constant", value.span, message);
-        }
+        let value = self.constant_value(
+            value,
+            "operators compute constants, from literals and other constants",
+        );
         self.declare(&d.name, Entity::Const(value));
         self.expect_constant(d);
     }

@@ -27,7 +27,7 @@ mod types;
 mod unknown_names;
 mod uses;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::architecture::Architecture;
@@ -114,6 +114,8 @@ pub(crate) struct Checker<'a> {
     /// Instances of the control or parser being checked.
     instances: Vec<InstanceId>,
     uses: Uses,
+    /// Constructor parameters, and constants that depend on them.
+    constructor_vars: HashSet<VarId>,
 }
 
 /// Checks a whole program. The result is only usable if no error was reported.
@@ -131,6 +133,7 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
         body: Body::new(Place::TopLevel, Type::Void),
         instances: Vec::new(),
         uses: Uses::default(),
+        constructor_vars: HashSet::new(),
     };
     for declaration in &program.declarations {
         if diagnostics.too_many() {

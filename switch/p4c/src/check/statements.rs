@@ -110,13 +110,18 @@ impl Checker<'_> {
         let init = init.map(|i| self.expr_of(i, &ty));
         if is_const
             && let Some(value) = &init
-            && is_constant(value)
+            && (is_constant(value) || !self.is_of_constructor(value))
         {
-            self.declare(&declaration.name, Entity::Const(value.clone()));
+            let help = "leave out `const`, and it is a variable";
+            let value = self.constant_value(value.clone(), help);
+            self.declare(&declaration.name, Entity::Const(value));
             self.expect_constant(declaration);
             return None;
         }
         let var = self.new_var(&declaration.name, ty, !is_const);
+        if is_const {
+            self.constructor_vars.insert(var);
+        }
         self.declare(&declaration.name, Entity::Var(var));
         self.expect_use(
             &declaration.name,
@@ -126,6 +131,31 @@ impl Checker<'_> {
             kind: StmtKind::Declare(var, init),
             span: declaration.span,
         })
+    }
+
+    /// The value of a constant; one that the compiler does not know is reported.
+    pub(super) fn constant_value(&self, value: Expr, help: &str) -> Expr {
+        if is_constant(&value) {
+            return value;
+        }
+        let message = "the value of a constant must be known at compile time";
+        self.error_with_help("not-constant", value.span, message, help);
+        Expr::poison(value.span)
+    }
+
+    /// Whether a value depends on nothing but constants and constructor parameters.
+    fn is_of_constructor(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Var(var) => self.constructor_vars.contains(var),
+            ExprKind::Field(..)
+            | ExprKind::Cast(_)
+            | ExprKind::Slice { .. }
+            | ExprKind::Unary(..)
+            | ExprKind::Binary(..)
+            | ExprKind::Conditional(..)
+            | ExprKind::List(_) => !expr.any_operand(|operand| !self.is_of_constructor(operand)),
+            _ => is_constant(expr),
+        }
     }
 
     fn assignment(

@@ -152,19 +152,25 @@ impl Elaborator<'_> {
         let affordable = self
             .diagnostics
             .spend_entries(table.entries.len(), table.span);
-        let mut constants = |exprs: &[Expr]| -> Vec<Expr> {
-            exprs.iter().map(|e| self.pure_expr(e, env)).collect()
-        };
         let default_data = match &table.default_action {
-            Some(call) => constants(&call.data),
+            Some(call) => call
+                .data
+                .iter()
+                .map(|value| self.pure_expr(value, env))
+                .collect(),
             None => Vec::new(),
         };
         let mut entries = Vec::new();
         for entry in table.entries.iter().filter(|_| affordable) {
+            let data = entry.action.data.iter();
             entries.push(FlatEntry {
-                keyset: constants(&entry.keyset),
+                keyset: entry
+                    .keyset
+                    .iter()
+                    .map(|set| self.known_set(set, env))
+                    .collect(),
                 action: entry.action.action_ref,
-                data: constants(&entry.action.data),
+                data: data.map(|value| self.pure_expr(value, env)).collect(),
                 priority: entry.priority,
                 is_const: entry.is_const,
                 span: entry.span,

@@ -20,6 +20,29 @@ impl Elaborator<'_> {
         Expr::poison(expr.span)
     }
 
+    /// Elaborates a set of a select case or entry, whose numbers are part of the program.
+    pub(super) fn known_set(&mut self, set: &Expr, env: &Env) -> Expr {
+        let set = self.pure_expr(set, env);
+        let unknown = match &set.kind {
+            ExprKind::Mask(a, b) | ExprKind::Range(a, b) => {
+                let mut ends = [a, b].into_iter();
+                ends.find(|end| end.as_value().is_none())
+                    .map(|end| end.span)
+            }
+            ExprKind::Const(_) | ExprKind::Default | ExprKind::ValueSet(_) | ExprKind::Poison => {
+                None
+            }
+            _ => Some(set.span),
+        };
+        let Some(span) = unknown else { return set };
+        let message = "this must be known at compile time";
+        let help =
+            "to compare two values of a packet, make `a == b` the key, and `true` the value here";
+        self.diagnostics
+            .error_with_help("not-constant", span, message, help);
+        Expr::poison(span)
+    }
+
     /// The elaborated expression; statements that have to run before it are pushed.
     pub(super) fn expr(&mut self, expr: &Expr, env: &Env) -> Expr {
         let span = expr.span;

@@ -66,7 +66,7 @@ impl Elaborator<'_> {
                         let refs: Vec<&Expr> = keys.iter().collect();
                         let keys = e.operands(&refs, &env);
                         let mut sets = |c: &SelectCase| {
-                            let sets = c.keyset.iter().map(|k| e.pure_expr(k, &env));
+                            let sets = c.keyset.iter().map(|set| e.known_set(set, &env));
                             (sets.collect(), target(c.target))
                         };
                         let cases = cases.iter().map(&mut sets).collect();

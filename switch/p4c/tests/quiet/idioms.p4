@@ -21,6 +21,9 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
     state ip { p.extract(hdr.ip); transition select(hdr.ip.protocol) { default: accept; } }
 }
 
+const tuple<bit<8>, bit<8>> FIRST = { 1, 2 };
+const bool IS_FIRST = FIRST == { 1, 2 } && FIRST != { 2, 1 };
+
 bit<8> least(in bit<8> a, in bit<8> b) { return a < b ? a : b; }
 bit<8> least(in bit<8> a) { return a; }
 
@@ -70,6 +73,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
         bit<8> chosen;
         if (meta.y == 1) { chosen = 1; } else { chosen = color; }
         meta.x = least(chosen, 3);
+        if (IS_FIRST) { meta.y = 2; }
         meta.known = hdr.tags[0].isValid() && hdr.tags[0].type == TYPE_IP;
         for (bit<8> i in 0..2) { meta.y = meta.y + i; }
         vlan.apply();
