@@ -14,6 +14,9 @@ use ebb_units::Duration;
 
 use crate::bmv2_options::Bmv2Options;
 
+/// Least value of `--grpc-max-message-bytes`: an update of an entry with a long key, and some.
+const LEAST_MESSAGE_BYTES: i64 = 4096;
+
 /// A P4 switch for v1model programs: a drop-in for simple_switch_grpc with a real traffic manager.
 ///
 /// Options of simple_switch_grpc that stand after `--` there may stand there here too.
@@ -81,7 +84,12 @@ pub struct Options {
     pub bf_rt_schema: Option<PathBuf>,
 
     /// The longest request that is taken
-    #[arg(long, value_name = "BYTES", default_value_t = MAX_MESSAGE_BYTES as u32)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = MAX_MESSAGE_BYTES as u32,
+        value_parser = clap::value_parser!(u32).range(LEAST_MESSAGE_BYTES..)
+    )]
     pub grpc_max_message_bytes: u32,
 
     /// Serve gRPC over TLS
@@ -450,6 +458,10 @@ mod tests {
             ("ebb-switch -i 512@veth0", "from 0 to 511"),
             ("ebb-switch --priority-queues 33", "1..=32"),
             ("ebb-switch --grpc-server-addr 9559", "socket address"),
+            (
+                "ebb-switch --grpc-max-message-bytes 0",
+                "0 is not in 4096..",
+            ),
         ] {
             let message = parse(line).expect_err("refused").to_string();
             assert!(message.contains(expected), "{message}");

@@ -207,6 +207,10 @@ fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
     for t in info.tables.values() {
         check_table(info, pipeline, t).map_err(|e| missing("table", t.name(), &e))?;
     }
+    if let Some(name) = unknown_table(info, pipeline) {
+        let why = "the program has it, the P4Info does not; give the one of the same compilation";
+        return Err(missing("table", name, &why));
+    }
     macro_rules! check_names {
         ($($objects:ident by $find:ident),* $(,)?) => {$(
             for object in info.$objects.values() {
@@ -230,6 +234,21 @@ fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
             e.message
         ))
     })
+}
+
+/// A table of the program that controllers should fill, and that the P4Info of another program, or an empty one, lacks.
+/// One that is `@hidden` is not in its P4Info either, but its actions are; those that the compiler makes have no key, or
+/// entries of their own.
+fn unknown_table<'a>(info: &Index, pipeline: &'a Pipeline) -> Option<&'a str> {
+    let known: HashSet<&str> = info.tables.values().map(Object::name).collect();
+    let actions: HashSet<&str> = info.actions.values().map(Object::name).collect();
+    let is_named = |action: &ActionId| actions.contains(pipeline.action_info(*action).name);
+    let mut tables = pipeline.tables().map(|id| pipeline.table_info(id));
+    let found = tables.find(|table| {
+        let is_filled = !table.key.is_empty() && !table.is_const;
+        is_filled && !known.contains(table.name) && !table.actions.iter().all(is_named)
+    });
+    found.map(|table| table.name)
 }
 
 /// Whether arrays have the cells that the P4Info promises, and registers its width.
@@ -326,10 +345,37 @@ mod tests {
 
     fn config(cookie: u64) -> ForwardingPipelineConfig {
         ForwardingPipelineConfig {
-            p4_device_config: fixture::compiled("entities").json.to_json().into_bytes(),
             cookie: Some(Cookie { cookie }),
-            ..ForwardingPipelineConfig::default()
+            ..fixture::compiled("entities").pipeline_config()
         }
+    }
+
+    /// The error of a program whose P4Info was changed.
+    fn load_with(change: impl FnOnce(&mut P4Info)) -> Option<String> {
+        let mut config = config(1);
+        change(config.p4info.as_mut().unwrap());
+        let error = Programs::default().load(config).err()?;
+        Some(error.message)
+    }
+
+    #[test]
+    fn the_p4info_of_another_program_lacks_a_table() {
+        let lacks = |name: &str| {
+            Some(format!(
+                "P4Info and p4_device_config do not belong together: table '{name}': the program has it, the P4Info \
+                 does not; give the one of the same compilation"
+            ))
+        };
+        let empty = load_with(|info| *info = P4Info::default());
+        assert_eq!(empty, lacks("MyIngress.source"));
+        let older = |info: &mut P4Info| {
+            info.tables.retain(|t| t.name() != "MyIngress.source");
+            info.actions.retain(|a| a.name() != "MyIngress.learn");
+        };
+        assert_eq!(load_with(older), lacks("MyIngress.source"));
+        // As of a table that is @hidden.
+        let hidden = |info: &mut P4Info| info.tables.retain(|t| t.name() != "MyIngress.source");
+        assert_eq!(load_with(hidden), None);
     }
 
     #[test]
@@ -374,10 +420,7 @@ mod tests {
             }),
             ..config::Digest::default()
         };
-        config.p4info = Some(P4Info {
-            digests: vec![digest],
-            ..P4Info::default()
-        });
+        config.p4info.as_mut().unwrap().digests = vec![digest];
         let loaded = Programs::default().load(config).unwrap();
         assert_eq!(loaded.digests.len(), 2);
         assert!(loaded.digests.values().all(|id| *id == 0x1700_0001));

@@ -88,7 +88,7 @@ async fn state(c: &mut Controller) -> Vec<Entity> {
 type Change = fn(&mut p4::ForwardingPipelineConfig);
 
 /// Configs that cannot work, each in its own way.
-const BROKEN: [(&str, Change); 8] = [
+const BROKEN: [(&str, Change); 9] = [
     ("no JSON", |c| c.p4_device_config = b"\x7fELF".to_vec()),
     ("empty", |c| c.p4_device_config.clear()),
     ("cut", |c| {
@@ -110,6 +110,9 @@ const BROKEN: [(&str, Change); 8] = [
     ("a table that is not there", |c| {
         let info = c.p4info.as_mut().unwrap();
         info.tables[1].preamble.as_mut().unwrap().name = "MyIngress.router".into();
+    }),
+    ("a P4Info without anything", |c| {
+        c.p4info = Some(Default::default());
     }),
     ("a field of another width", |c| {
         c.p4info.as_mut().unwrap().tables[1].match_fields[0].bitwidth = 31;
