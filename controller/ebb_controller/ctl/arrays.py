@@ -23,6 +23,9 @@ from ebb_controller.ctl.command import Answer, Command, first_of, names
 from ebb_controller.ctl.output import Row
 from ebb_controller.ctl.tables import matched, meter_row
 
+COUNT = words.natural(words.COUNT_BITS)
+"""The type of an argument that is an index, a count or a rate."""
+
 
 def counters(client: Client, options: argparse.Namespace) -> Answer:
     """`counter list`: counters and direct counters with their units."""
@@ -86,7 +89,9 @@ def read_meter(client: Client, options: argparse.Namespace) -> Answer:
 def set_meter(client: Client, options: argparse.Namespace) -> Answer:
     """`meter set`: configures one cell, or all; peak values default to committed ones."""
     name = words.named(client.schema.meters, options.name).alias
-    index = None if options.index == "all" else words.number(options.index, "index")
+    index = (
+        None if options.index == "all" else words.number(options.index, "index", words.COUNT_BITS)
+    )
     config = P4MeterConfig(
         cir=options.cir,
         cburst=options.cburst,
@@ -122,7 +127,9 @@ def read_register(client: Client, options: argparse.Namespace) -> Answer:
 def write_register(client: Client, options: argparse.Namespace) -> Answer:
     """`register write`: sets one cell, or all."""
     name = words.named(client.schema.registers, options.name).alias
-    index = None if options.index == "all" else words.number(options.index, "index")
+    index = (
+        None if options.index == "all" else words.number(options.index, "index", words.COUNT_BITS)
+    )
     try:
         value = int(options.value, 0)
     except ValueError:
@@ -165,9 +172,7 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 def _cell(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument(
-        "index", metavar="INDEX", nargs="?", type=words.natural, help="without it: all"
-    )
+    parser.add_argument("index", metavar="INDEX", nargs="?", type=COUNT, help="without it: all")
 
 
 def _counter_cells(parser: argparse.ArgumentParser) -> None:
@@ -177,20 +182,20 @@ def _counter_cells(parser: argparse.ArgumentParser) -> None:
 
 def _counter_value(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument("index", metavar="INDEX", type=words.natural)
-    parser.add_argument("packets", metavar="PACKETS", type=words.natural)
-    parser.add_argument("bytes", metavar="BYTES", type=words.natural)
+    parser.add_argument("index", metavar="INDEX", type=COUNT)
+    parser.add_argument("packets", metavar="PACKETS", type=COUNT)
+    parser.add_argument("bytes", metavar="BYTES", type=COUNT)
 
 
 def _meter_rates(parser: argparse.ArgumentParser) -> None:
     _name(parser)
     parser.add_argument("index", metavar="INDEX|all")
     rates = "packets or bytes per second"
-    parser.add_argument("cir", metavar="CIR", type=words.natural, help=f"committed rate, {rates}")
-    parser.add_argument("cburst", metavar="CBURST", type=words.natural, help="committed burst")
-    parser.add_argument("pir", metavar="PIR", type=words.natural, nargs="?", help="peak rate (CIR)")
+    parser.add_argument("cir", metavar="CIR", type=COUNT, help=f"committed rate, {rates}")
+    parser.add_argument("cburst", metavar="CBURST", type=COUNT, help="committed burst")
+    parser.add_argument("pir", metavar="PIR", type=COUNT, nargs="?", help="peak rate (CIR)")
     parser.add_argument(
-        "pburst", metavar="PBURST", type=words.natural, nargs="?", help="peak burst (CBURST)"
+        "pburst", metavar="PBURST", type=COUNT, nargs="?", help="peak burst (CBURST)"
     )
 
 

@@ -181,13 +181,17 @@ def _file(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("port", metavar="PORT", nargs="?", type=int, help="without it: all")
+    parser.add_argument(
+        "port", metavar="PORT", nargs="?", type=words.natural(), help="without it: all"
+    )
 
 
 def _traced(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ports", metavar="PORT", nargs="*", type=int, help="without it: all")
     parser.add_argument(
-        "--packets", type=words.natural, default=0, metavar="N", help="end after N packets"
+        "ports", metavar="PORT", nargs="*", type=words.natural(), help="without it: all"
+    )
+    parser.add_argument(
+        "--packets", type=words.natural(), default=0, metavar="N", help="end after N packets"
     )
 
 

@@ -175,7 +175,7 @@ def _one_profile(parser: argparse.ArgumentParser) -> None:
 
 def _in_profile(parser: argparse.ArgumentParser) -> None:
     _one_profile(parser)
-    parser.add_argument("id", metavar="ID", type=int)
+    parser.add_argument("id", metavar="ID", type=words.natural())
 
 
 def _member_words(parser: argparse.ArgumentParser) -> None:
@@ -189,7 +189,7 @@ def _group_members(parser: argparse.ArgumentParser) -> None:
 
 
 def _id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", type=int)
+    parser.add_argument("id", metavar="ID", type=words.natural())
 
 
 def _ports_of(parser: argparse.ArgumentParser) -> None:
@@ -199,8 +199,12 @@ def _ports_of(parser: argparse.ArgumentParser) -> None:
 
 def _session(parser: argparse.ArgumentParser) -> None:
     _ports_of(parser)
-    parser.add_argument("--class", dest="class_", type=int, default=0, help="class of service")
-    parser.add_argument("--length", type=int, default=0, help="bytes that are copied; 0: all")
+    parser.add_argument(
+        "--class", dest="class_", type=words.natural(), default=0, help="class of service"
+    )
+    parser.add_argument(
+        "--length", type=words.natural(31), default=0, help="bytes that are copied; 0: all"
+    )
 
 
 def _value_set(parser: argparse.ArgumentParser) -> None:

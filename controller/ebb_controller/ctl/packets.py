@@ -155,7 +155,7 @@ def digest_line(row: Row) -> str:
 
 def _received(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--packets", type=words.natural, default=0, metavar="N", help="end after N packets"
+        "--packets", type=words.natural(), default=0, metavar="N", help="end after N packets"
     )
 
 
@@ -168,7 +168,7 @@ def _sent(parser: argparse.ArgumentParser) -> None:
 def _watched(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("digests", metavar="DIGEST", nargs="*", help="without it: all")
     parser.add_argument(
-        "--count", type=words.natural, default=0, metavar="N", help="end after N digests"
+        "--count", type=words.natural(), default=0, metavar="N", help="end after N digests"
     )
 
 

@@ -158,7 +158,9 @@ def set_meter(client: Client, options: argparse.Namespace) -> Answer:
     before, rates = words.until_do(options.words)
     if len(rates) not in (2, 4):
         raise InputError(f"table {table.alias}: expected `do CIR CBURST [PIR PBURST]`")
-    cir, cburst, pir, pburst = [words.number(rate, "rate") for rate in (rates * 2)[:4]]
+    cir, cburst, pir, pburst = [
+        words.number(rate, "rate", words.COUNT_BITS) for rate in (rates * 2)[:4]
+    ]
     key = words.key(table, before)
     entry = P4TableEntry(table.alias, match=key.match, priority=key.priority)
     config = P4MeterConfig(cir=cir, cburst=cburst, pir=pir, pburst=pburst)

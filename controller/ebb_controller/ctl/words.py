@@ -8,8 +8,9 @@ or values in their order), `member=ID` or `group=ID`.
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,28 +26,40 @@ ANY = "_"
 """Any value."""
 PRIORITY, TIMEOUT_MS = "priority", "timeout_ms"
 """Words for parts of an entry that stand among the fields of its match."""
+TIMEOUT_BITS = 43
+"""Bits of a number of milliseconds, whose nanoseconds are an int64."""
+COUNT_BITS = 63
+"""Bits of indices, counts and rates, which are int64 in P4Runtime and not negative."""
 
 
-def number(text: str, what: str) -> int:
-    """A number that is not negative, also in hexadecimal."""
+def number(text: str, what: str, bits: int = 32) -> int:
+    """A number from 0 of so many bits, also in hexadecimal."""
+    try:
+        return _number(text, bits)
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from None
+
+
+def natural(bits: int = 32) -> Callable[[str], int]:
+    """The type of an argument of a command line that is a number from 0 of so many bits."""
+
+    def found(text: str) -> int:
+        try:
+            return _number(text, bits)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return found
+
+
+def _number(text: str, bits: int) -> int:
     try:
         value = int(text, 0)
     except ValueError:
         value = -1
-    if value < 0:
-        raise InputError(f"{what}: expected a number, not '{text}'")
+    if not 0 <= value < 2**bits:
+        raise ValueError(f"expected a number from 0 to 2^{bits}-1, not '{text}'")
     return value
-
-
-def natural(text: str) -> int:
-    """For the parser of a command line."""
-    value = int(text, 0)
-    if value < 0:
-        raise ValueError
-    return value
-
-
-natural.__name__ = "number"
 
 
 def named(items: Any, name: str) -> Any:
@@ -83,8 +96,8 @@ def key(table: P4Table, words: Sequence[str]) -> Key:
     values = assigned(words, names, f"table {table.alias}: field")
     # A field of this name wins.
     others = {
-        name: number(values.pop(name), name) if name in values and name not in names else 0
-        for name in (PRIORITY, TIMEOUT_MS)
+        name: number(values.pop(name), name, bits) if name in values and name not in names else 0
+        for name, bits in ((PRIORITY, 31), (TIMEOUT_MS, TIMEOUT_BITS))
     }
     fields = {named(table.match_fields, n).alias: v for n, v in values.items() if v != ANY}
     match = P4TableMatch({name: _for_finsy(value) for name, value in fields.items()})
@@ -140,7 +153,7 @@ def members(words: Sequence[str]) -> list[P4Member]:
     found = []
     for word in words:
         member, _, weight = word.partition(":")
-        found.append(P4Member(number(member, "member"), weight=number(weight or "1", "weight")))
+        found.append(P4Member(number(member, "member"), weight=number(weight or "1", "weight", 31)))
     return found
 
 
