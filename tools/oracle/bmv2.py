@@ -43,7 +43,7 @@ from .commands import (
     Packet,
     Remove,
     SetDefault,
-    What,
+    TableAction,
     WriteRegister,
 )
 from .model import Program
@@ -420,8 +420,8 @@ class Process:
                 yield from self.add(command)
             case Remove(label):
                 yield self.remove(label)
-            case SetDefault(table, what):
-                yield self.set_default(table, what)
+            case SetDefault(table, action):
+                yield self.set_default(table, action)
             case CreateMember(profile, call):
                 arguments = (thrift.text(profile), *self.action(call))
                 yield standard("bm_mt_act_prof_add_member", context, *arguments)
@@ -452,13 +452,13 @@ class Process:
         if command.priority is not None:
             options[1] = thrift.i32(LOWEST_PRIORITY - command.priority)
         forms = ("add_entry", "indirect_add_entry")
-        method, what = self.what(command.what, forms, "indirect_ws_add_entry")
+        method, arguments = self.table_action(command.action, forms, "indirect_ws_add_entry")
         handle = yield standard(
             method,
             thrift.i32(0),
             thrift.text(table.name),
             thrift.sequence(thrift.STRUCT, keys),
-            *what,
+            *arguments,
             thrift.structure(options),
         )
         assert isinstance(handle, int)
@@ -472,20 +472,22 @@ class Process:
         place = (thrift.i32(0), thrift.text(table), thrift.i32(handle))
         return standard(f"bm_mt_{form}delete_entry", *place)
 
-    def set_default(self, table: str, what: What | None) -> Request:
+    def set_default(self, table: str, action: TableAction | None) -> Request:
         place = (thrift.i32(0), thrift.text(table))
-        if what is None:
+        if action is None:
             form = "indirect_" if self.program.tables[table].profile else ""
             return standard(f"bm_mt_{form}reset_default_entry", *place)
         forms = ("set_default_action", "indirect_set_default_member")
-        method, arguments = self.what(what, forms, "indirect_ws_set_default_group")
+        method, arguments = self.table_action(action, forms, "indirect_ws_set_default_group")
         return standard(method, *place, *arguments)
 
-    def what(self, what: What, forms: tuple[str, str], group: str) -> tuple[str, list[Value]]:
-        """The method for such an action, and its arguments."""
-        match what:
+    def table_action(
+        self, action: TableAction, forms: tuple[str, str], group: str
+    ) -> tuple[str, list[Value]]:
+        """The method for an action, and its arguments."""
+        match action:
             case Call():
-                return f"bm_mt_{forms[0]}", self.action(what)
+                return f"bm_mt_{forms[0]}", self.action(action)
             case Member(number):
                 return f"bm_mt_{forms[1]}", [thrift.i32(number)]
             case Group(number):

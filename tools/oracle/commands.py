@@ -43,7 +43,8 @@ class Group:
     number: int
 
 
-What = Call | Member | Group
+TableAction = Call | Member | Group
+"""Action of an entry, or default action; of a table with a profile a member or group of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Add:
 
     table: str
     keys: tuple[Match, ...]
-    what: What
+    action: TableAction
     label: str
     priority: int | None = None
     """Priority, of which the higher wins; none: the table has no priorities."""
@@ -72,7 +73,7 @@ class Remove:
 @dataclass(frozen=True, slots=True)
 class SetDefault:
     table: str
-    what: What | None
+    action: TableAction | None
     """Default action to set; none: the program's own."""
 
 
@@ -153,7 +154,7 @@ class Script:
         match command:
             case Packet(port, data):
                 return [f"packet {port} {data.hex()}"]
-            case Add(table, keys, what, label, priority):
+            case Add(table, keys, action, label, priority):
                 fields = self.program.tables[table].keys
                 texts = [
                     f'"{key.name}":{match_text(given, key.bits)}'
@@ -161,14 +162,21 @@ class Script:
                     if given.kind != "any"
                 ]
                 priorities = [] if priority is None else [str(priority)]
-                words = ["add", f'"{table}"', *priorities, *texts, what_text(what), f"= {label}"]
+                words = [
+                    "add",
+                    f'"{table}"',
+                    *priorities,
+                    *texts,
+                    action_text(action),
+                    f"= {label}",
+                ]
                 return [" ".join(words)]
             case Remove(label):
                 return [f"remove {label}"]
-            case SetDefault(table, what):
-                return [f'setdefault "{table}"' + (f" {what_text(what)}" if what else "")]
+            case SetDefault(table, action):
+                return [f'setdefault "{table}"' + (f" {action_text(action)}" if action else "")]
             case CreateMember(profile, call):
-                return [f'act_prof_create_member "{profile}" {what_text(call)}']
+                return [f'act_prof_create_member "{profile}" {action_text(call)}']
             case CreateGroup(profile):
                 return [f'act_prof_create_group "{profile}"']
             case AddToGroup(profile, member, group):
@@ -207,12 +215,12 @@ def match_text(match: Match, bits: int) -> str:
             return f"{match.value:#x}"
 
 
-def what_text(what: What) -> str:
-    match what:
+def action_text(action: TableAction) -> str:
+    match action:
         case Member(number):
             return f"member {number}"
         case Group(number):
             return f"group {number}"
-        case Call(action, arguments):
-            given = ", ".join(f'"{name}":{value:#x}' for name, value in arguments.items())
-            return f'"{action}"({given})'
+        case Call(name, arguments):
+            given = ", ".join(f'"{parameter}":{value:#x}' for parameter, value in arguments.items())
+            return f'"{name}"({given})'

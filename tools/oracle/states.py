@@ -26,7 +26,7 @@ from .commands import (
     Multicast,
     Remove,
     SetDefault,
-    What,
+    TableAction,
     WriteRegister,
 )
 from .flow import Flow, unwrapped
@@ -177,8 +177,8 @@ class States:
         commands: list[Command] = []
         seen = set()
         for number in range(min(count, info.size or count)):
-            what = self.what(info, actions)
-            if what is None:
+            action = self.table_action(info, actions)
+            if action is None:
                 break
             kinds = zip(table.keys, info.kinds, strict=True)
             keys = tuple(self.match(key, kind) for key, kind in kinds)
@@ -189,7 +189,7 @@ class States:
             seen.add(keys)
             self.made += 1
             self.labels.append(f"e{self.made}")
-            commands.append(Add(table.name, keys, what, self.labels[-1], priority))
+            commands.append(Add(table.name, keys, action, self.labels[-1], priority))
         self.rng.shuffle(commands)
         return commands
 
@@ -220,7 +220,7 @@ class States:
         self.defaults.append(table.name)
         return [SetDefault(table.name, self.call(self.one_of(actions)))]
 
-    def what(self, info: p4info.Table, actions: list[str]) -> What | None:
+    def table_action(self, info: p4info.Table, actions: list[str]) -> TableAction | None:
         if info.profile is None:
             return self.call(self.one_of(actions))
         members, groups = self.members.get(info.profile, (0, 0))

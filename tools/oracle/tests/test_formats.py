@@ -162,7 +162,7 @@ def test_tests_of_p4testgen_are_read(tmp_path: Path) -> None:
     acl, route, default, mirror, packet = script.commands
     assert isinstance(acl, Add)
     assert acl.keys == (Match("ternary", 4, mask=5), Match("exact", 2), Match("any"))
-    assert (acl.priority, acl.what) == (5, Call("I.forward", {"port": 7}))
+    assert (acl.priority, acl.action) == (5, Call("I.forward", {"port": 7}))
     assert isinstance(route, Add)
     assert route.keys == (Match("lpm", 0x0A00, prefix_length=8),)
     assert route.priority is None

@@ -49,7 +49,7 @@ def test_entries_are_such_that_a_switch_takes_them(tmp_path: Path) -> None:
             match command:
                 case Remove(label):
                     known.remove(label)
-                case Add(table, keys, what, label, priority):
+                case Add(table, keys, chosen, label, priority):
                     known.add(label)
                     assert (table, keys) not in present
                     present[table, keys] = priority
@@ -64,7 +64,7 @@ def test_entries_are_such_that_a_switch_takes_them(tmp_path: Path) -> None:
                         if key.kind == "range":
                             assert key.value <= key.high <= ones
                     assert (priority is not None) == (table == "I.acl")
-                    match what:
+                    match chosen:
                         case Member(number):
                             assert number < members
                         case Group(number):
