@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 from installing import completions, man_page
@@ -34,27 +35,10 @@ CTL = "ebb-ctl"
 """The command in Python that comes with the P4 tools."""
 CTL_NEEDS = ("finsy", "grpcio", "protobuf")
 """Packages of others that it imports."""
-CTL_MODULES = {
-    "controller": (
-        "ebb_controller/__init__.py",
-        "ebb_controller/ebb_*_pb2.py",
-        "ebb_controller/ctl/*.py",
-    ),
-    "topologies": tuple(
-        f"ebb_topologies/{name}.py"
-        for name in (
-            "__init__",
-            "arguments",
-            "bounded",
-            "errors",
-            "installation",
-            "nearest",
-            "run_state",
-            "text",
-        )
-    ),
-}
-"""Modules of ours that it imports, by the folder that they are in."""
+CTL_MODULES = ("ebb_controller.commands", "ebb_controller.ctl.cli")
+"""Modules of ours that it begins with: that of the command, which imports the other by its name."""
+CTL_FOLDERS = ("controller", "topologies")
+"""Folders where all modules of ours are that these import."""
 STUDIES = ("ebb-sim", "ebb-experiment", "ebb-volume")
 """Commands that need the scientific packages."""
 SHELLS = {
@@ -178,10 +162,14 @@ def ctl(tree: Tree, scripts: dict[str, str]) -> dict[str, str]:
 
 def ctl_modules(tree: Tree) -> None:
     """Modules of ours that `ebb-ctl` imports."""
-    for source, patterns in CTL_MODULES.items():
-        for pattern in patterns:
-            for module in sorted((ROOT / source).glob(pattern)):
-                tree.write(PYTHON / module.relative_to(ROOT / source), module.read_bytes())
+    finder = ModuleFinder([str(ROOT / folder) for folder in CTL_FOLDERS])
+    for name in CTL_MODULES:
+        finder.import_hook(name)
+    files = [getattr(module, "__file__", None) for module in finder.modules.values()]
+    # Those that are built into Python have none.
+    for path in [Path(file) for file in files if file]:
+        _, *inner = path.relative_to(ROOT).parts
+        tree.write(PYTHON.joinpath(*inner), path.read_bytes())
     tree.write(PYTHON / "ebb_topologies" / "data" / "COMMIT", commit(ROOT / "build"))
     about = f"Metadata-Version: 2.1\nName: ebb\nVersion: {version()}\n"
     tree.write(PYTHON / f"ebb-{version()}.dist-info" / "METADATA", about)

@@ -386,7 +386,7 @@ def test_ebb_ctl_runs_on_what_the_p4_tools_bring(
     for name in ("finsy", "grpc", "google", "parsy", "pyee", "typing_extensions.py"):
         (packages / name).symlink_to(site / name)
     start = f"import sys; sys.path[:0] = {[str(tmp_path / PYTHON), str(packages)]}; "
-    start += "from ebb_controller.ctl.cli import main; sys.exit(main())"
+    start += "from ebb_controller.commands import ctl; sys.exit(ctl())"
     done = subprocess.run(
         ["/usr/bin/python3", "-I", "-c", start, *words],
         capture_output=True, text=True, timeout=60, cwd=tmp_path,
