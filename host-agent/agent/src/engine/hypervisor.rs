@@ -19,6 +19,7 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::{EthernetHeader, MacAddress};
 use serde_json::{Value, json};
 
+use crate::engine::last_packets::send_last_packets;
 use crate::engine::lateness::Lateness;
 use crate::engine::link::{Arrived, Link};
 use crate::engine::params::Params;
@@ -31,9 +32,6 @@ use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
-
-/// How long a host that ends waits for its last packets to leave.
-const LAST_PACKETS: Duration = Duration::from_millis(500);
 
 /// A virtual machine: its transports behind an interface without a rate of its own.
 struct Vm {
@@ -169,15 +167,14 @@ impl HypervisorRuntime {
             application.stop(now, &mut vm.transports);
         }
         result?;
-        let end = now + LAST_PACKETS;
-        while clock::now() < end {
+        send_last_packets(|end| {
             self.turn(applications)?;
-            if self.hypervisor.next_deadline().is_none() && !self.stuck {
-                break;
+            let idle = self.hypervisor.next_deadline().is_none() && !self.stuck;
+            if !idle {
+                self.sleep(applications, Some(end))?;
             }
-            self.sleep(applications, Some(end))?;
-        }
-        Ok(())
+            Ok(idle)
+        })
     }
 
     fn run_until_done(&mut self, applications: &mut [impl Application]) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ pub mod faults;
 pub mod frame_paths;
 pub mod histogram;
 pub mod hypervisor;
+pub mod last_packets;
 pub mod lateness;
 pub mod link;
 pub mod params;

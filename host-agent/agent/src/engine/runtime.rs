@@ -18,6 +18,7 @@ use ebb_transport::nic::Nic;
 use ebb_transport::{Event, TransportKind};
 use ebb_units::{Duration, Instant};
 
+use crate::engine::last_packets::send_last_packets;
 use crate::engine::lateness::Lateness;
 use crate::engine::link::{Arrived, Link};
 use crate::engine::params::Params;
@@ -29,9 +30,6 @@ use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
-
-/// How long an agent that ends waits for its last packets to leave.
-const LAST_PACKETS: Duration = Duration::from_millis(500);
 
 /// Time after which an agent that has done its work, and still lingers, says why.
 const EXPLAIN_AFTER: Duration = Duration::from_millis(1000);
@@ -256,16 +254,15 @@ impl Runtime {
 
     /// Sends what still waits, for a bounded time.
     fn leave(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
-        let end = clock::now() + LAST_PACKETS;
-        loop {
+        send_last_packets(|end| {
             let _ = self.turn(application)?;
             let idle = !self.busy && !self.stuck && self.held_until.is_none();
-            if idle || clock::now() >= end {
-                break;
+            if !idle {
+                let due = application.next_deadline().into_iter();
+                self.sleep(due.chain([end]).min())?;
             }
-            let due = application.next_deadline().into_iter();
-            self.sleep(due.chain([end]).min())?;
-        }
+            Ok(idle)
+        })?;
         let lost = self.link.take_counters();
         if lost.unroutable > 0 {
             tracing::warn!(

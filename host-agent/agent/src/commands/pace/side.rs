@@ -15,7 +15,8 @@ use serde::Serialize;
 pub struct SideCounters {
     pub received_frames: u64,
     pub received_bytes: u64,
-    /// Frames as they left: one that was left to hardware to cut counts as its segments.
+    /// Frames as they were handed to the interface: outside one that the host left to hardware to cut counts as its
+    /// segments, inside one that the kernel had joined counts once.
     pub sent_frames: u64,
     pub sent_bytes: u64,
     /// The interface did not take them: its queue was full, it was down, or its MTU is too small.
