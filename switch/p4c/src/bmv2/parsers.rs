@@ -336,6 +336,11 @@ impl Backend<'_> {
             });
             return;
         }
+        if let Some(set) = sets.iter().find(|set| set.is_empty_range()) {
+            let message = "this range ends before it begins";
+            self.error("bad-select-set", set.span, message);
+            return;
+        }
         // Each key gives (value, mask) pairs; the case is their product.
         let mut product = vec![(BigInt::default(), BigInt::default(), true)];
         for (set, width) in sets.iter().zip(widths) {

@@ -106,6 +106,9 @@ impl Checker<'_> {
             self.error("type-argument-count", span, message);
             return None;
         }
+        if type_args.iter().any(Type::is_poison) {
+            return None;
+        }
         let renaming = types::bind(params, unknowns.iter().cloned().map(Type::Var));
         let given = types::bind(&unknowns, type_args.iter().cloned());
         let (open, found): (Bindings, Bindings) = given

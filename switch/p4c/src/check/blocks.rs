@@ -185,13 +185,14 @@ impl Checker<'_> {
                     None => self.declare(&d.name, Entity::Const(Expr::poison(d.span))),
                 },
                 Kind::ValueSet { ty, size } if in_parser => {
-                    let ty = self.ty(ty);
+                    let mut ty = self.ty(ty);
                     if matches!(ty, Type::Int | Type::String | Type::Void) {
                         let message =
                             format!("a value set has no elements of type `{}`", self.show(&ty));
                         let help =
                             "its elements are numbers of a width, or tuples and structs of them";
                         self.error_with_help("bad-key-type", d.span, message, help);
+                        ty = Type::Poison;
                     }
                     let size = self.expr(size);
                     let annotations = self.annotations(&d.annotations);

@@ -4,6 +4,7 @@ use super::arguments::{ArgumentRule, closed, written_order};
 use super::rules::packet_types;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
+use crate::diagnostics::Diagnostic;
 use crate::eval::Value;
 use crate::ir::{
     Block, BlockKind, Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Signature,
@@ -201,7 +202,8 @@ impl Checker<'_> {
                         .iter()
                         .map(|m| m.name.as_str())
                         .collect();
-                    self.unknown("unknown-method", method, message, names);
+                    let error = Diagnostic::error("unknown-method", method.span, message);
+                    self.report(error.suggest_among(&method.text, &names, "its methods are"));
                     return Target::Failed;
                 }
                 Target::Overloads(candidates)
@@ -319,6 +321,14 @@ impl Checker<'_> {
                         message,
                         "call `isValid()`",
                     );
+                }
+                name @ ("hit" | "miss" | "action_run") if *ty == Type::Void => {
+                    let help = format!("write it without parentheses: `.apply().{name}`");
+                    self.error_with_help("unknown-method", method.span, message, help);
+                }
+                name if ty.is_header() || matches!(ty, Type::Stack(..)) => {
+                    let error = Diagnostic::error("unknown-method", method.span, message);
+                    self.report(error.suggest_among(name, known, "its methods are"));
                 }
                 _ => self.unknown("unknown-method", method, message, known.iter().copied()),
             }

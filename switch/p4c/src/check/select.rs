@@ -175,6 +175,26 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether elements of a value set are values of all keys; a set of others is reported.
+    pub(super) fn is_of_keys(&self, set: &Expr, keys: &[Type]) -> bool {
+        let mut types = Vec::new();
+        add_leaves(&set.ty, &mut types);
+        let is_right = |(ty, key): (&Type, &Type)| {
+            ty.stored() == key.stored() || ty.is_poison() || key.is_poison()
+        };
+        if types.len() == keys.len() && types.iter().zip(keys).all(is_right) {
+            return true;
+        }
+        let shown: Vec<String> = keys.iter().map(|key| self.show(key)).collect();
+        let message = format!(
+            "the value set has elements of `{}`, the keys are `{}`",
+            self.show(&set.ty),
+            shown.join(", ")
+        );
+        self.error("type-mismatch", set.span, message);
+        false
+    }
+
     /// Whether the sets are a single `default`, `_` or value set, which stands for all keys.
     fn covers_all(&self, sets: &[ast::Expr]) -> bool {
         let [set] = sets else { return false };
@@ -198,9 +218,16 @@ fn is_call(expr: &ast::Expr) -> bool {
 
 /// How many keys a value of a type becomes.
 fn leaves(ty: &Type) -> usize {
+    let mut types = Vec::new();
+    add_leaves(ty, &mut types);
+    types.len()
+}
+
+/// Adds the types of the keys that a value of a type becomes.
+fn add_leaves(ty: &Type, types: &mut Vec<Type>) {
     match parts(ty) {
-        Some(parts) => parts.iter().map(|p| leaves(&p.ty)).sum(),
-        None => 1,
+        Some(parts) => parts.iter().for_each(|part| add_leaves(&part.ty, types)),
+        None => types.push(ty.clone()),
     }
 }
 

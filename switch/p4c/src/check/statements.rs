@@ -269,6 +269,12 @@ impl Checker<'_> {
             return Some(self.switch_action(result.table, cases));
         }
         let subject = self.expr(subject);
+        if subject.ty == Type::Void {
+            let message = "switch needs a value, and this has none";
+            let help = "the action that a table ran is `t.apply().action_run`";
+            self.error_with_help("type-mismatch", subject.span, message, help);
+            return None;
+        }
         let mut arms = Vec::new();
         let mut labels = Vec::new();
         let mut given = Vec::new();

@@ -493,7 +493,8 @@ impl Checker<'_> {
             && let Ast::Name { name, global } = &set.kind
             && let Some(Entity::ValueSet(_)) = self.lookup(&name.text, *global)
         {
-            return Some(vec![self.expr(set)]);
+            let set = self.expr(set);
+            return self.is_of_keys(&set, keys).then(|| vec![set]);
         }
         if sets.len() != keys.len() {
             let message = format!(

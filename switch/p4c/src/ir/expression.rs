@@ -338,6 +338,17 @@ impl Expr {
         }
     }
 
+    /// Whether it is a range of constants whose end is below its beginning.
+    pub fn is_empty_range(&self) -> bool {
+        match &self.kind {
+            ExprKind::Range(low, high) => low
+                .as_int()
+                .zip(high.as_int())
+                .is_some_and(|(low, high)| high < low),
+            _ => false,
+        }
+    }
+
     /// Whether evaluating it executes statements: a call, or an applied table.
     pub fn has_effects(&self) -> bool {
         match &self.kind {

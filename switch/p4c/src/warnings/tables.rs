@@ -20,6 +20,7 @@ pub fn check(table: &Table, architecture: Architecture, diagnostics: &Diagnostic
     }
     for entry in &table.entries {
         check_masks(entry, diagnostics);
+        check_ranges(entry, diagnostics);
     }
     check_priorities(table, diagnostics);
     check_covered(table, diagnostics);
@@ -51,6 +52,14 @@ fn check_masks(entry: &Entry, diagnostics: &Diagnostics) {
             let message = format!("bits of {value:#x} outside of its mask {mask:#x} mean nothing");
             diagnostics.report(Diagnostic::warning("mismatch", set.span, message));
         }
+    }
+}
+
+/// Ranges that hold no value.
+fn check_ranges(entry: &Entry, diagnostics: &Diagnostics) {
+    if let Some(set) = entry.keyset.iter().find(|set| set.is_empty_range()) {
+        let message = "this entry never matches: the range ends before it begins";
+        diagnostics.report(Diagnostic::warning("keys", set.span, message));
     }
 }
 
