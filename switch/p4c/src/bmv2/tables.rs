@@ -277,12 +277,22 @@ impl Backend<'_> {
             .filter_map(|(set, kind)| {
                 let found = self.entry_key(set, kind);
                 if found.is_none() {
-                    let message = format!("this set cannot be matched by `{kind}`");
-                    self.error("bad-entry-key", set.span, message);
+                    self.bad_entry_key(set, kind);
                 }
                 found
             })
             .collect()
+    }
+
+    fn bad_entry_key(&self, set: &Expr, kind: &str) {
+        let help = match &set.kind {
+            ExprKind::Default => "the default action is for what no entry matches",
+            ExprKind::Range(..) => "the key of a range is `range`",
+            _ => "the key of a mask is `ternary`, that of a prefix `lpm`",
+        };
+        let message = format!("this set cannot be matched by `{kind}`");
+        self.diagnostics
+            .error_with_help("bad-entry-key", set.span, message, help);
     }
 
     fn entry_key(&self, set: &Expr, kind: &str) -> Option<json::EntryKey> {

@@ -197,11 +197,9 @@ impl Checker<'_> {
                         "extern `{}` has no method `{}`",
                         extern_type.name, method.text
                     );
-                    let names: Vec<&str> = extern_type
-                        .methods
-                        .iter()
-                        .map(|m| m.name.as_str())
-                        .collect();
+                    let methods = extern_type.methods.iter();
+                    let mut names: Vec<&str> = methods.map(|m| m.name.as_str()).collect();
+                    names.dedup();
                     let error = Diagnostic::error("unknown-method", method.span, message);
                     self.report(error.suggest_among(&method.text, &names, "its methods are"));
                     return Target::Failed;

@@ -49,10 +49,7 @@ impl Checker<'_> {
         for property in properties {
             match &property.value {
                 Property::Key(elements) => {
-                    table.key = elements
-                        .iter()
-                        .filter_map(|e| self.key_element(e))
-                        .collect();
+                    table.key = elements.iter().map(|e| self.key_element(e)).collect();
                 }
                 Property::Actions(list) => {
                     table.actions = list.iter().filter_map(|a| self.action_ref(a)).collect();
@@ -243,9 +240,10 @@ impl Checker<'_> {
         }
     }
 
-    fn key_element(&mut self, element: &ast::KeyElement) -> Option<Key> {
+    /// A field of the key. A wrong one is reported and keeps its place, so that entries have a set for it.
+    fn key_element(&mut self, element: &ast::KeyElement) -> Key {
         // Keys are evaluated where the table is applied, so they may apply other tables.
-        let expr = self.in_body(Place::Control, Type::Void, |c| c.expr(&element.expr));
+        let mut expr = self.in_body(Place::Control, Type::Void, |c| c.expr(&element.expr));
         let kind = &element.match_kind;
         if self.match_kinds.place(&kind.text).is_none() {
             let message = format!("there is no match kind `{}`", kind.text);
@@ -255,28 +253,24 @@ impl Checker<'_> {
                 diagnostic = diagnostic.help(format!("there are {}", self.match_kinds.join(", ")));
             }
             self.report(diagnostic);
-            return None;
         }
-        if expr.ty.is_poison() {
-            return None;
-        }
-        if !expr.ty.is_scalar() {
+        if !expr.ty.is_scalar() && !expr.ty.is_poison() {
             let message = format!(
                 "a key is a number, bool, enum or error, not `{}`",
                 self.show(&expr.ty)
             );
             self.error("bad-key-type", expr.span, message);
-            return None;
+            expr = Expr::poison(expr.span);
         }
         let annotations = self.annotations(&element.annotations);
         let name = annotations::string(&annotations, "name")
             .or_else(|| written_name(&element.expr, Some(&expr)));
-        Some(Key {
+        Key {
             expr,
             match_kind: kind.text.clone(),
             name,
             annotations,
-        })
+        }
     }
 
     /// The action that an expression names; what is no action is reported.

@@ -12,8 +12,12 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     table t { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 1 &&& 3 : NoAction(); } }
+    table u { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 1 .. 3 : NoAction(); } }
+    table v { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 2 : NoAction(); _ : NoAction(); } }
     apply {
         t.apply();
+        u.apply();
+        v.apply();
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

@@ -20,7 +20,11 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
 }
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
-    table t { key = { hdr : exact; } actions = { NoAction; } }
+    table t {
+        key = { hdr : exact; hdr.h.a : exact; meta.y : exact; }
+        actions = { NoAction; }
+        const entries = { (1, 2, 3) : NoAction(); }
+    }
     apply {
         t.apply();
     }

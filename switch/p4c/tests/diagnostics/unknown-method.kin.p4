@@ -7,7 +7,7 @@ struct metadata { bit<8> x; }
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
-    state start { p.extract(hdr.h); transition accept; }
+    state start { p.extract(hdr.h); p.emit(hdr.h); transition accept; }
 }
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
