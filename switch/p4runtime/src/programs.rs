@@ -236,8 +236,8 @@ fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
     })
 }
 
-/// A table of the program that controllers should fill, and that the P4Info of another program, or an empty one, lacks.
-/// One that is `@hidden` is not in its P4Info either, but its actions are; those that the compiler makes have no key, or
+/// A table of the program that controllers should fill, and that an empty P4Info or that of another program lacks. One
+/// that is `@hidden` is not in its P4Info either, but its actions are; those that the compiler makes have no key, or
 /// entries of their own.
 fn unknown_table<'a>(info: &Index, pipeline: &'a Pipeline) -> Option<&'a str> {
     let known: HashSet<&str> = info.tables.values().map(Object::name).collect();
